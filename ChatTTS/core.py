@@ -22,6 +22,7 @@ from .checkpoints.hashes import check_hashes
 from .checkpoints.loading import load_model
 from .errors import ChatTTSError, ConfigError, TextError
 from .model.adapter_names import adapter_folders
+from .model.cuda.graphs import give_back_memory
 from .model.generation import Cancellation
 from .model.gpt import EngineOptions
 from .model.placement import choose_placement
@@ -218,6 +219,8 @@ class Chat(ScriptCalls):
         model, self._model = self._model, None
         if model is not None:
             model.gpt.close()
+            del model
+            give_back_memory()
 
     # -- voices ----------------------------------------------------------------------------
 

@@ -113,3 +113,7 @@ class GenerationError(ChatTTSError, RuntimeError):
 
 class EngineDeadError(ChatTTSError, RuntimeError):
     """The engine was closed or ended by an error, and takes no more requests."""
+
+
+class DeviceLostError(EngineDeadError):
+    """A GPU does not answer any more; only another process may use it again."""

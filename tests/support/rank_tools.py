@@ -170,8 +170,9 @@ class RankedWorker:
             Worker(config, rank=rank, peers=peers)
             for rank, peers in enumerate(all_peers(own, self._turns))
         ]
+        starts = [partial(worker.init_cache, worker.plan_cache()) for worker in self._workers]
+        side_by_side(starts, self._turns)
         for worker in self._workers:
-            worker.init_cache(worker.plan_cache())
             worker._pool.view(torch.uint8).fill_(0xFF)
 
     def submit(self, plan: StepPlan) -> Pending:

@@ -20,6 +20,7 @@ from ..decoder_layers import mel_layers
 from ..dvae import MelDecoder
 from ..streaming_decoder import DecoderInput, check_inputs, check_owner
 from .decoder_layers import CudaLayer, cuda_layers, total_delay
+from .failures import patience, wait_for
 from .graphs import Recorder, Recording
 from .launch_shapes import LaunchShapes
 from .precision import ieee_float32
@@ -146,6 +147,7 @@ class CudaStreamingDecoder:
         self._history = max(layer.span for layer in self._layers) - 1
         self._ticks = torch.arange(-self._history, 2 * self._shapes.chunks[-1], device=device)
         self._launches: dict[tuple[int, int], _Launch] = {}
+        self._patience = patience()
         self._lock = new_lock()
 
     def begin(self) -> CudaDecoderState:
@@ -173,6 +175,7 @@ class CudaStreamingDecoder:
         Raises:
             ChatTTSError: an utterance has ended already, a state is in two inputs or belongs to
                 another decoder, or frames have another width. No state has changed then.
+            DeviceLostError: the GPU does not answer.
         """
         check_inputs(inputs)
         check_owner(self, inputs)
@@ -185,7 +188,7 @@ class CudaStreamingDecoder:
                 members = [(pending[number], count) for number, count in launch.counts.items()]
                 self._run(self._launch(launch.size, launch.chunk), members)
             if plan and self._device.type == "cuda":
-                torch.cuda.current_stream(self._device).synchronize()
+                wait_for(torch.cuda.current_stream(self._device), self._patience)
         for each in pending:
             each.finish()
         silence = torch.empty(0, dtype=torch.float32, device="cpu")

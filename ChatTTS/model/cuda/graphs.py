@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import torch
 
 from ...errors import ConfigError
 from ...utils.locks import new_lock
+from .failures import is_out_of_memory
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -104,11 +106,12 @@ class CudaRecorder:
     """
 
     # torch and CUDA allow one capture at a time in a process.
-    _capturing: ClassVar[threading.Lock] = new_lock()
+    capturing: ClassVar[threading.Lock] = new_lock()
 
     def __init__(self, device: torch.device, *, advice: str, priority: int = 0) -> None:
         self.captures, self.seconds = 0, 0.0
         self._advice = advice
+        self._has_captured = False
         with torch.cuda.device(device):
             self._stream = torch.cuda.Stream(device, priority=priority)
             self._pool = torch.cuda.graph_pool_handle()
@@ -117,6 +120,7 @@ class CudaRecorder:
 
     def start_over(self) -> None:
         """See :class:`Recorder`."""
+        self._has_captured = False
         with torch.cuda.device(self._device):
             self._pool = torch.cuda.graph_pool_handle()
 
@@ -124,7 +128,7 @@ class CudaRecorder:
     def record(self, work: Callable[[], T]) -> CudaRecording[T]:
         """See :class:`Recorder`."""
         began = time.perf_counter()
-        with self._capturing, torch.cuda.device(self._device), self._explained():
+        with self.capturing, torch.cuda.device(self._device), self._explained():
             current = torch.cuda.current_stream(self._device)
             self._stream.wait_stream(current)
             graph = torch.cuda.CUDAGraph()
@@ -132,6 +136,11 @@ class CudaRecorder:
             with torch.cuda.stream(self._stream):
                 for _ in range(_WARM_UPS):
                     work()
+                # The capture takes memory of its own. What the first work of all, which is the
+                # largest, took before it must not stay beside that.
+                if not self._has_captured:
+                    gc.collect()
+                torch.cuda.empty_cache()
                 # Not torch.cuda.graph(), which waits for the whole device. Other threads may go on
                 # allocating memory.
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
@@ -140,6 +149,7 @@ class CudaRecorder:
                 finally:
                     graph.capture_end()
             current.wait_stream(self._stream)
+        self._has_captured = True
         self.captures += 1
         self.seconds += time.perf_counter() - began
         return CudaRecording(graph, self._device, result)
@@ -150,7 +160,7 @@ class CudaRecorder:
         try:
             yield
         except RuntimeError as error:
-            if not _is_out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             free, total = (size // _MIB for size in torch.cuda.mem_get_info())
             raise ConfigError(
@@ -159,10 +169,13 @@ class CudaRecorder:
             ) from error
 
 
-def _is_out_of_memory(error: BaseException | None) -> bool:
-    """Return whether memory was the reason. Ending a failed capture raises another error on top."""
-    while error is not None:
-        if any(text in str(error) for text in ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED")):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
+def give_back_memory() -> None:
+    """Give GPU memory that nothing uses any more back to the system, if CUDA has been started.
+
+    torch keeps freed memory. It does not count as free where the next cache is sized, and other
+    processes cannot take it.
+    """
+    if torch.cuda.is_initialized():
+        with CudaRecorder.capturing:
+            gc.collect()  # what is in a cycle is not freed before
+            torch.cuda.empty_cache()

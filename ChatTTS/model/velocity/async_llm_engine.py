@@ -18,7 +18,7 @@ from .configs import EngineArgs
 from .llm_engine import LLMEngine
 from .metrics import Metrics
 from .output import RequestOutput
-from .output_queue import AsyncOutputQueue, OutputQueue, ThreadOutputQueue, put_all
+from .output_queue import AsyncOutputQueue, EngineEnd, OutputQueue, ThreadOutputQueue, put_all
 from .request import EngineRequest
 from .sampling_params import SamplingParams
 from .sequence import SequenceGroup
@@ -83,9 +83,9 @@ class RequestTracker:
                     del self._open[output_queue]
         put_all(items.items())
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, end: EngineEnd) -> None:
         """End all requests with an error."""
-        put_all([(output_queue, error) for output_queue in self._open])
+        put_all([(output_queue, end) for output_queue in self._open])
         self._queues.clear()
         self._open.clear()
 
@@ -94,10 +94,14 @@ class RequestTracker:
         for output_queue in self._open:
             output_queue.abandon()
 
-    def after_fork(self) -> None:
-        """In a forked child: tell all callers that their requests stay with the parent."""
+    def after_fork(self, advice: str) -> None:
+        """In a forked child: tell all callers that their requests stay with the parent.
+
+        Args:
+            advice: what a caller should do.
+        """
         for output_queue in self._open:
-            output_queue.after_fork()
+            output_queue.after_fork(advice)
 
 
 class AsyncLLMEngine:
@@ -108,8 +112,9 @@ class AsyncLLMEngine:
     on the others. Only the engine's thread changes the engine's state, so Ctrl-C in the main
     thread never leaves a change half done.
 
-    In a child process after ``os.fork`` the engine is empty and usable, and the requests stay with
-    the parent. At the interpreter's end the engine closes itself.
+    In a child process after ``os.fork`` the engine is empty, and the requests stay with the parent.
+    It is usable there, unless it computes on a GPU or in other processes. At the interpreter's end
+    the engine closes itself.
     """
 
     def __init__(self, engine: LLMEngine) -> None:
@@ -275,9 +280,9 @@ class AsyncLLMEngine:
         self._thread = None
         self._begun.clear()
         self._aborted.clear()
-        self._tracker.after_fork()
+        reason = self.engine.after_fork()
+        self._tracker.after_fork(reason or "ask for them again")
         self._tracker = RequestTracker()
-        self.engine.reset()
 
     def _add(self, requests: Sequence[EngineRequest], output_queue: OutputQueue) -> None:
         """Add checked requests, all or none, and make sure that a thread steps the engine."""
@@ -322,10 +327,10 @@ class AsyncLLMEngine:
                 pass
         except BaseException as error:  # whatever it is, no caller may be left waiting
             with self._lock:
-                self.engine.fail(error)
+                advice = self.engine.fail(error)
                 self._begun.clear()
                 self._aborted.clear()
-                self._tracker.fail(error)
+                self._tracker.fail(EngineEnd(error, advice))
                 self._thread = None
 
     def _step(self) -> bool:

@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ...utils.fair_lock import ComputeLock, NoLock
 from ..adapter_names import Adapters
+from ..cuda.failures import is_lasting
+from ..cuda.graphs import give_back_memory
 from .configs import CacheConfig, EngineConfig, SchedulerConfig
 from .plan import Pending, StepPlan, StepResult
 
@@ -18,6 +20,12 @@ if TYPE_CHECKING:
     from ..embed import Embed
     from ..tokenizer import Tokenizer
     from .worker import Worker
+
+_FORKED = (
+    "this process is a fork of the one that loaded the model, and CUDA works in that one alone, so "
+    "the child has no engine: start it with multiprocessing's method 'spawn' and load the model "
+    "there, or fork before the model is loaded"
+)
 
 
 class ExecutorBase(ABC):
@@ -66,7 +74,11 @@ class ExecutorBase(ABC):
 
     @abstractmethod
     def execute_model(self, plan: StepPlan) -> StepResult:
-        """Run a plan and wait for its result."""
+        """Run a plan and wait for its result.
+
+        Raises:
+            StepMemoryError: the device has no memory for it. Later plans may fit.
+        """
 
     def submit(self, plan: StepPlan) -> Pending:
         """Take a plan, to be run after those taken before.
@@ -76,8 +88,19 @@ class ExecutorBase(ABC):
 
         Returns:
             A function that waits for the result. Call it once, in the order of the plans.
+
+        Raises:
+            StepMemoryError: the device has no memory for the plan. Later ones may fit.
         """
         return partial(self.execute_model, plan)
+
+    def advice(self, error: BaseException) -> str:
+        """Return what a caller should do after ``error`` ended a step."""
+        return "load the model again"
+
+    def after_fork(self) -> str | None:
+        """In a forked child: return why the executor works no more, or ``None`` if it does."""
+        return None
 
     @abstractmethod
     def close(self) -> None:
@@ -121,6 +144,8 @@ class InProcessExecutor(ExecutorBase):
         tokenizer: the checkpoint's, if it has been read already.
     """
 
+    _lost: ClassVar[tuple[Worker, ...]] = ()
+
     def __init__(
         self,
         config: EngineConfig,
@@ -160,10 +185,30 @@ class InProcessExecutor(ExecutorBase):
     def submit(self, plan: StepPlan) -> Pending:
         return self._loaded.submit(plan) if self.depth > 1 else super().submit(plan)
 
-    def close(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
+    def advice(self, error: BaseException) -> str:
+        return "start the process again" if is_lasting(error) else super().advice(error)
+
+    def after_fork(self) -> str | None:
+        if self._worker is None or self._worker.model.placement.device.type != "cuda":
+            return None
+        self._keep(self._worker)
         self._worker = None
+        return _FORKED
+
+    def close(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        if not worker.close():
+            self._keep(worker)
+            return
+        del worker
+        give_back_memory()
+
+    @classmethod
+    def _keep(cls, worker: Worker) -> None:
+        """Keep a worker until the process ends: to free it would wait for a lost device."""
+        cls._lost = (*cls._lost, worker)
 
     @property
     def _loaded(self) -> Worker:

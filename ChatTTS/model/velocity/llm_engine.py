@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import NoReturn
+
+import numpy as np
 
 from ...errors import EngineDeadError, EngineUnavailableError
 from ..draws import DrawKey, Pass
@@ -17,11 +22,13 @@ from .executor import ExecutorBase, make_executor
 from .metrics import Metrics
 from .output import RequestOutput
 from .output_processor import OutputProcessor
-from .plan import Pending, StepPlan, StepResult
+from .plan import Pending, StepMemoryError, StepPlan, StepResult
 from .request import EngineRequest
 from .sampling_params import SamplingParams
 from .scheduler import Scheduler
 from .sequence import SequenceGroup
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -31,10 +38,12 @@ class InFlightStep:
     Attributes:
         plan: what the step computes.
         pending: waits for its result.
+        is_refused: whether the executor did not take it, for lack of memory.
     """
 
     plan: StepPlan
     pending: Pending
+    is_refused: bool = False
 
 
 class LLMEngine:
@@ -67,6 +76,12 @@ class LLMEngine:
         self._ends = {Pass.CODE: embed.num_audio_tokens - 1, Pass.REFINE: executor.end_of_text}
         hidden = self._model.gpt.hidden_size
         self._no_hiddens = embed.text.weight.detach().new_empty(0, hidden).cpu()
+        self._no_result = StepResult(
+            np.zeros((0, self._model.gpt.num_vq), dtype=np.int64),
+            self._no_hiddens,
+            np.zeros(0, dtype=np.float32),
+            np.zeros(0, dtype=np.bool_),
+        )
         self._refusal: str | None = None
         self._closed = False
         self._seq_ids = itertools.count()
@@ -225,7 +240,7 @@ class LLMEngine:
         Up to ``executor.depth`` steps are submitted at once. The one returned is the oldest.
         """
         started = time.perf_counter()
-        while len(self._in_flight) < self.executor.depth:
+        while len(self._in_flight) < self.executor.depth and not self._awaits_refused():
             plan = self._next_plan()
             if plan is None:
                 break
@@ -236,6 +251,10 @@ class LLMEngine:
         if self.has_unfinished_requests():
             raise RuntimeError("requests wait and none can be moved: the scheduler is at fault")
         return None
+
+    def _awaits_refused(self) -> bool:
+        """Return whether sequences of a refused plan have to end before the next one is made."""
+        return bool(self._in_flight) and self._in_flight[-1].is_refused
 
     def _next_plan(self) -> StepPlan | None:
         if self.executor.stages > 1:
@@ -248,17 +267,28 @@ class LLMEngine:
         """Give a plan to the executor, with the sequences that the worker can forget."""
         self._known.update((data.seq_id, len(data.prompt)) for data in plan.new)
         ended, self._stale = self._stale + plan.ended, ()
-        return InFlightStep(plan, self.executor.submit(replace(plan, ended=ended)))
+        try:
+            return InFlightStep(plan, self.executor.submit(replace(plan, ended=ended)))
+        except StepMemoryError as error:
+            return InFlightStep(plan, partial(_raise, error), is_refused=True)
 
-    def execute(self, step: InFlightStep) -> StepResult:
-        """Do the second part of a step: wait for the model's result."""
+    def execute(self, step: InFlightStep) -> StepResult | StepMemoryError:
+        """Do the second part of a step: wait for the model's result, or why there is none."""
         started = time.perf_counter()
-        result = step.pending()
-        self._model_seconds += time.perf_counter() - started
-        return result
+        try:
+            return step.pending()
+        except StepMemoryError as error:
+            return error
+        finally:
+            self._model_seconds += time.perf_counter() - started
 
-    def update(self, step: InFlightStep, result: StepResult) -> list[RequestOutput]:
-        """Do the third part of a step: return what the requests gained by the result."""
+    def update(
+        self, step: InFlightStep, result: StepResult | StepMemoryError
+    ) -> list[RequestOutput]:
+        """Do the third part of a step: return what the requests gained by the result.
+
+        Without a result the requests of the plan end with an error, and the others go on.
+        """
         plan = step.plan
         started = time.perf_counter()
         self._steps += plan.steps
@@ -267,7 +297,12 @@ class LLMEngine:
             self._prompt_positions += max(0, min(work.count, of_prompt))
         for seq_id in plan.ended:
             self._known.pop(seq_id, None)
-        outputs = self._outputs.process(self._scheduler.update(plan, result), result)
+        if isinstance(result, StepMemoryError):
+            logger.warning("%d sequences end: %s", len(plan.work), result)
+            ended, result = self._scheduler.give_up(plan, str(result)), self._no_result
+        else:
+            ended = self._scheduler.update(plan, result)
+        outputs = self._outputs.process(ended, result)
         for output in outputs:
             if output.error is not None:
                 self._scheduler.abort(output.request_id)  # its other samples
@@ -300,10 +335,28 @@ class LLMEngine:
         self._known.clear()
         self._begin()
 
-    def fail(self, error: BaseException) -> None:
-        """End every request and take no more, because ``error`` ended a step."""
-        self._refuse(f"an error ended the engine ({error}); load the model again")
+    def after_fork(self) -> str | None:
+        """In a forked child: forget every request, as :meth:`reset` does.
+
+        Returns:
+            Why the engine takes no more requests, or ``None`` if it does.
+        """
+        reason = self.executor.after_fork()
         self.reset()
+        if reason is not None:
+            self._refuse(reason)
+        return reason
+
+    def fail(self, error: BaseException) -> str:
+        """End every request and take no more, because ``error`` ended a step.
+
+        Returns:
+            What the callers should do.
+        """
+        advice = self.executor.advice(error)
+        self._refuse(f"an error ended the engine ({error}); {advice}")
+        self.reset()
+        return advice
 
     def close(self) -> None:
         """Forget every request and release the model. May be called twice."""
@@ -321,3 +374,7 @@ class LLMEngine:
     def _check_alive(self) -> None:
         if self._refusal is not None:
             raise EngineDeadError(self._refusal)
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error

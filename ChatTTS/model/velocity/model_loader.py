@@ -54,6 +54,7 @@ class LoadedModel:
         share, peers: the rank, and how it reaches the others, if it is not the only one.
         recorder: records whole steps, if the model runs on Triton kernels.
         adapters: those that requests may name; batches number them in this order.
+        compiles: whether the first launch of a kernel compiles it.
     """
 
     config: Config
@@ -68,6 +69,7 @@ class LoadedModel:
     peers: Peers | None = None
     recorder: graphs.Recorder | None = None
     adapters: tuple[Adapter, ...] = ()
+    compiles: bool = False
 
     @property
     def ends(self) -> dict[Pass, int]:
@@ -131,13 +133,13 @@ class ModelLoader:
         embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, stored)
         outputs = self._keep_own_heads(embed)
         recorder: graphs.Recorder | None = None
+        kernels = team is None and self._has_triton()
         if team is not None:
             kind = self._quantization or _name(dtype)
             llama: LlamaModel = self._native(team, file, kind, embed)
             sampler: Sampler = NativeSampler(team)
             how = f"CPU kernels ({team.about}), {kind}, {team.size} threads"
         else:
-            kernels = self._has_triton()
             if self._quantization is not None:
                 logger.warning("quantization is not used: it needs the CPU kernels")
             if kernels:
@@ -160,6 +162,7 @@ class ModelLoader:
             self._peers,
             recorder,
             self._adapters,
+            compiles=kernels,
         )
 
     def _keep_own_heads(self, embed: Embed) -> dict[str, int]:

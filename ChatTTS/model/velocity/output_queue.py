@@ -6,13 +6,23 @@ import asyncio
 import queue
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from ...errors import EngineDeadError
 from ..generation import Cancellation
 from .output import RequestOutput
 
-# What a caller gets: outputs, or the error that ended the engine.
-Item = Sequence[RequestOutput] | BaseException
+
+@dataclass(frozen=True)
+class EngineEnd:
+    """The error that ended an engine, and what a caller should do."""
+
+    error: BaseException
+    advice: str
+
+
+# What a caller gets.
+Item = Sequence[RequestOutput] | EngineEnd
 
 # On Windows a thread that waits without a timeout cannot be interrupted by Ctrl-C.
 _POLL_SECONDS = 1.0
@@ -57,8 +67,12 @@ class OutputQueue(ABC):
         """Add an item, without waiting."""
 
     @abstractmethod
-    def after_fork(self) -> None:
-        """In a forked child: wake the caller with an error, since the requests stay behind."""
+    def after_fork(self, advice: str) -> None:
+        """In a forked child: wake the caller with an error, since the requests stay behind.
+
+        Args:
+            advice: what the caller should do.
+        """
 
 
 class ThreadOutputQueue(OutputQueue):
@@ -84,10 +98,11 @@ class ThreadOutputQueue(OutputQueue):
                 continue
             return _outputs(item)
 
-    def after_fork(self) -> None:
+    def after_fork(self, advice: str) -> None:
         # A new queue: a thread of the parent may hold the lock of the old one.
         self._items = queue.SimpleQueue()
-        self.put(RuntimeError("the process was forked, and its requests stayed in the parent"))
+        error = RuntimeError("the process was forked, and its requests stayed in the parent")
+        self.put(EngineEnd(error, advice))
 
 
 class AsyncOutputQueue(OutputQueue):
@@ -110,7 +125,7 @@ class AsyncOutputQueue(OutputQueue):
         """
         return _outputs(await self._items.get())
 
-    def after_fork(self) -> None:
+    def after_fork(self, advice: str) -> None:
         """Do nothing: the loop does not run in the child, and waking it would wake the parent's."""
 
 
@@ -142,7 +157,7 @@ def _put_in_loop(pairs: Sequence[tuple[AsyncOutputQueue, Item]]) -> None:
 
 def _outputs(item: Item) -> Sequence[RequestOutput]:
     """Return the outputs of an item, or raise its error."""
-    if isinstance(item, BaseException):
+    if isinstance(item, EngineEnd):
         # A new exception for each caller: raising one in several threads would mix tracebacks.
-        raise EngineDeadError(f"the engine stopped: {item}; load the model again") from item
+        raise EngineDeadError(f"the engine stopped: {item.error}; {item.advice}") from item.error
     return item

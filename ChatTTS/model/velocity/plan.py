@@ -111,5 +111,12 @@ class StepResult:
     attention: Mapping[int, NDArray[np.float32]] = field(default_factory=dict)
 
 
+class StepMemoryError(RuntimeError):
+    """A device has no memory for a plan. Nothing of the plan counts, and later ones may fit.
+
+    The moves of the plan are done, and its sequences have to end.
+    """
+
+
 # Waits for the result of a step.
 Pending = Callable[[], StepResult]

@@ -346,14 +346,11 @@ class Scheduler:
             RuntimeError: ``plan`` is not that plan.
             ValueError: the result does not have one row for each draw of the plan.
         """
-        if not self._in_flight or plan is not self._in_flight[0][0]:
-            raise RuntimeError("this plan is not in flight, or not the first one")
+        self._check_oldest(plan)
         draws = plan.steps * sum(work.draws for work in plan.work)
         if len(result.ids) != draws:
             raise ValueError(f"the step gave {len(result.ids)} rows, and its plan has {draws}")
-        sequences = self._in_flight.popleft()[1]
-        for seq in sequences:
-            seq.plans_in_flight -= 1
+        sequences = self._pop()
         ids = result.ids.tolist()
         logprobs = result.logprobs.tolist()
         finite = result.finite.tolist()
@@ -384,6 +381,37 @@ class Scheduler:
         if any(seq.finish for seq in kept):
             self._drop_ended()
         return [Advance(seq, own) for seq, own in kept.items()]
+
+    def give_up(self, plan: StepPlan, error: str) -> list[Advance]:
+        """End the sequences of the oldest plan in flight with an error: it gives no result.
+
+        Returns:
+            One ``Advance`` without rows for each sequence that this ended.
+
+        Raises:
+            RuntimeError: ``plan`` is not that plan.
+        """
+        self._check_oldest(plan)
+        sequences = self._pop()
+        ended = []
+        for work, seq in zip(plan.work, sequences, strict=True):
+            seq.drawing -= plan.steps * work.draws
+            if seq.status is not SequenceStatus.FINISHED:
+                self._end(seq, FinishReason.ABORT, None if seq.aborted else error)
+                ended.append(Advance(seq, []))
+        self._drop_ended()
+        return ended
+
+    def _check_oldest(self, plan: StepPlan) -> None:
+        if not self._in_flight or plan is not self._in_flight[0][0]:
+            raise RuntimeError("this plan is not in flight, or not the first one")
+
+    def _pop(self) -> list[Sequence]:
+        """Take the oldest plan out of the plans in flight; return its sequences."""
+        sequences = self._in_flight.popleft()[1]
+        for seq in sequences:
+            seq.plans_in_flight -= 1
+        return sequences
 
     def _append(self, seq: Sequence, ids: list[int], logprob: float) -> bool:
         """Append drawn ``ids`` [num_codebooks], and end the sequence if they are its last.

@@ -6,9 +6,10 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,15 +20,25 @@ from numpy.typing import NDArray
 from ...errors import ConfigError
 from ...utils import machine
 from ...utils.folders import cache_folder
-from ..cuda.graphs import ENGINE_PRIORITY
+from ..cuda.failures import is_lasting, is_out_of_memory, patience, wait_for
+from ..cuda.graphs import ENGINE_PRIORITY, give_back_memory
 from ..embed import RowKind
 from ..share import Peers
 from ..tokenizer import Tokenizer
 from .batch import InputBatch
 from .configs import CacheConfig, EngineConfig
+from .first_launches import first_plans
 from .model_loader import LoadedModel, ModelLoader
 from .model_runner import ModelRunner
-from .plan import BlockMove, MoveKind, Pending, SequenceData, StepPlan, StepResult
+from .plan import (
+    BlockMove,
+    MoveKind,
+    Pending,
+    SequenceData,
+    StepMemoryError,
+    StepPlan,
+    StepResult,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -84,6 +95,8 @@ class Worker:
         self.model: LoadedModel = ModelLoader(config, tokenizer, rank, peers).load()
         self._pool = self._host = torch.empty(0)
         self._runner: Runner | None = None
+        self._is_lost = False
+        self._patience = patience()
         device = self.model.placement.device
         self._stream: torch.cuda.Stream | None = None
         if device.type == "cuda":
@@ -125,6 +138,8 @@ class Worker:
                 "swap_memory"
             ) from error
         self._runner = self._new_runner()
+        if self.model.compiles and self.model.recorder is None:
+            self._launch_all(cache)
         logger.info(
             "key-value cache: %d blocks of %d positions, %d MB at most",
             blocks,
@@ -133,14 +148,41 @@ class Worker:
         )
 
     def submit(self, plan: StepPlan) -> Pending:
-        """Start a plan; return a function that waits for its result."""
+        """Start a plan; return a function that waits for its result.
+
+        Raises:
+            StepMemoryError: the device has no memory for the work.
+        """
         assert self._runner is not None
-        with self._stream_context():
+        with self._stream_context(), self._noting_loss():
             self._runner.forget(plan.ended)
             for move in plan.moves:
                 self._move(move)
             self._runner.add(plan.new)
-            return self._runner.submit(plan)
+            try:
+                pending = self._runner.submit(plan)
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                reason = (str(error).splitlines() or [""])[0]
+                raise StepMemoryError(
+                    f"the device has no memory left for a step ({reason}): try again, load with "
+                    "less kv_memory, or end what else uses the device"
+                ) from error
+        return partial(self._result, pending)
+
+    def _result(self, pending: Pending) -> StepResult:
+        with self._noting_loss():
+            return pending()
+
+    @contextmanager
+    def _noting_loss(self) -> Iterator[None]:
+        """Note an error after which the device does nothing more for this process."""
+        try:
+            yield
+        except BaseException as error:
+            self._is_lost = self._is_lost or is_lasting(error)
+            raise
 
     def run(self, plan: StepPlan, drawn: Mapping[int, NDArray[np.int64]]) -> StepResult:
         """Run a plan on a rank of several.
@@ -153,13 +195,19 @@ class Worker:
             self._runner.append(drawn)
         return self.submit(plan)()
 
-    def close(self) -> None:
-        """Wait for the plans in flight: recorded steps must not be freed while they run."""
-        if self._stream is not None:
+    def close(self) -> bool:
+        """Wait for the plans in flight: recorded steps must not be freed while they run.
+
+        Returns:
+            Whether they are done. If not, the device is lost, and this object must be kept.
+        """
+        if self._stream is not None and not self._is_lost:
             try:
-                self._stream.synchronize()
+                wait_for(self._stream, self._patience)
             except RuntimeError as error:  # of a step; its callers have got it
                 logger.debug("the device ended in an error: %s", error)
+                self._is_lost = True
+        return not self._is_lost
 
     def _stream_context(self) -> AbstractContextManager[Any]:
         """Return a context that puts steps on a CUDA stream of their own, where there is one.
@@ -176,6 +224,28 @@ class Worker:
 
         self.depth, self.most_steps = 2, _MOST_STEPS
         return new_runner(self.model, self._pool, self._config.scheduler)
+
+    def _launch_all(self, cache: CacheConfig) -> None:
+        """Launch each number of rows once, so that no request waits for a compilation.
+
+        All ranks of a model do this together.
+        """
+        from .cuda.decode import buckets
+
+        limits = self._config.scheduler
+        plans = first_plans(
+            buckets(limits.max_num_batched_tokens),
+            limits,
+            cache,
+            num_codebooks=self.model.embed.num_codebooks,
+            max_positions=self.model.shape.max_position_embeddings,
+        )
+        for plan in plans:
+            assert self._runner is not None
+            if plan.work:
+                self.run(plan, {})
+            else:
+                self._runner.forget(plan.ended)
 
     def _move(self, move: BlockMove) -> None:
         device, host = self._pool, self._host
@@ -209,6 +279,7 @@ class Worker:
     def _free_memory(self) -> int:
         device = self.model.placement.device
         if device.type == "cuda":
+            give_back_memory()  # of loading, and of models that were dropped before
             return torch.cuda.mem_get_info(device)[0]
         return machine.available_memory() // self._config.parallel.world_size
 

@@ -121,6 +121,7 @@ class FakeCuda:
             patch.setattr(torch.cuda, name, lambda *_, value=value, **__: value)
         for name in ("synchronize", "graph"):  # they wait for the whole device
             patch.delattr(torch.cuda, name)
+        patch.setattr(torch.cuda, "empty_cache", lambda: self.log.append("memory given back"))
         pools = itertools.count()
         patch.setattr(torch.cuda, "graph_pool_handle", lambda: f"pool {next(pools)}")
 
@@ -178,6 +179,7 @@ def test_a_capture_is_warmed_up_on_its_own_stream(monkeypatch: pytest.MonkeyPatc
         ("stream",),
         "work",
         "work",
+        "memory given back",  # a capture takes its own
         ("capture", pool, mode),
         "work",
         "end of capture",

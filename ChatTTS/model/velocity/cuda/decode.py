@@ -6,7 +6,8 @@ one there. So steps follow one another without the host, which reads their resul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from operator import itemgetter
@@ -17,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...cuda.failures import patience, wait_for
 from ...cuda.graphs import Recorder, Recording
 from ...cuda.kernels.sampling import DrawState, pack_draws
 from ...cuda.kernels.step_results import result_width, store_results
@@ -143,8 +145,10 @@ class DecodeSteps:
         # By the number of rows, and by whether any row has an adapter.
         self._recordings: dict[tuple[int, bool], Recording[None]] = {}
         self._records_writes = True
+        self._patience = patience()
         self.buckets = buckets(max_rows)
         self._slots = SlotMap(self.buckets)
+        self._has_failed = False
 
     def record(self, rows: int, *, adapted: bool = False) -> None:
         """Record the step of a bucket; with the first one, the writes of joins and leaves too.
@@ -180,6 +184,10 @@ class DecodeSteps:
                 leave.
             enter: returns the input of a sequence that joins.
         """
+        with self._noting_failures():
+            self._place(batch, enter)
+
+    def _place(self, batch: Mapping[int, int], enter: Callable[[int], DecodeInput]) -> None:
         change = self._slots.assign(batch)
         if change.moved:
             slots_now = self._rows.move(change.moved)
@@ -217,6 +225,16 @@ class DecodeSteps:
             adapted: whether any sequence has an adapter.
         """
         assert 2 * steps <= _KEPT_STEPS, f"the results of {steps} steps may be lost"
+        with self._noting_failures():
+            return self._run(tables, steps, heads, adapted)
+
+    def _run(
+        self,
+        tables: Sequence[tuple[int, ...]],
+        steps: int,
+        heads: Sequence[HeadSet | None],
+        adapted: bool,
+    ) -> Pending:
         slots = [self._slots.slot_of[seq_id] for seq_id in self._slots.position_of]
         self._update(dict(zip(slots, tables, strict=True)))
         recording = self._recordings[self._slots.bucket(self._slots.rows), adapted]
@@ -228,20 +246,40 @@ class DecodeSteps:
         if wanted:
             assert self._attention is not None, "these steps give no attention"
             attention = self._attention.begin(wanted, steps)
+        turns = (self._turns + np.arange(steps)) % _KEPT_STEPS
         for step in range(steps):
             recording.replay()
+            self._turns += 1
             if attention is not None:
                 attention.add(step, self._places(self._slots.rows))
         if attention is not None:
             attention.fetch()
         self._slots.advance(steps)
-        turns = (self._turns + np.arange(steps)) % _KEPT_STEPS
-        self._turns += steps
         done = None
         if self._pool.is_cuda:
             done = torch.cuda.Event()
             done.record()
-        return partial(_wait, self._results, turns, slots, done, self._drawn_width, attention)
+        return partial(
+            _wait, self._results, turns, slots, done, self._drawn_width, attention, self._patience
+        )
+
+    @contextmanager
+    def _noting_failures(self) -> Iterator[None]:
+        """Begin with empty rows after a call that failed, and note it if this one fails.
+
+        Such a call may have left sequences in their rows, which would go on writing into blocks
+        that are not theirs any more.
+        """
+        if self._has_failed:
+            rows = list(range(len(self._known)))
+            self._rows.write(rows, self._nothing(len(rows)))
+            self._slots = SlotMap(self.buckets)
+            self._has_failed = False
+        try:
+            yield
+        except BaseException:
+            self._has_failed = True
+            raise
 
     def _places(self, rows: int) -> AttentionMetadata:
         return AttentionMetadata(
@@ -339,6 +377,7 @@ def _wait(
     done: torch.cuda.Event | None,
     drawn: int,
     attention: PlanAttention | None,
+    patience: float,
 ) -> StepResult:
     """Wait until steps are done, and return a copy of their results.
 
@@ -349,9 +388,13 @@ def _wait(
         done: the event behind the steps; ``None`` where they are synchronous.
         drawn: ids of a row.
         attention: that of the steps, if any sequence gives it.
+        patience: for how many seconds to wait.
+
+    Raises:
+        DeviceLostError: the GPU does not answer.
     """
     if done is not None:
-        done.synchronize()
+        wait_for(done, patience)
     own = results.numpy()[np.ix_(turns, np.array(slots, dtype=np.int64))].reshape(
         len(turns) * len(slots), -1
     )

@@ -25,7 +25,7 @@ from ..configs import CacheConfig, EngineConfig
 from ..executor import ExecutorBase
 from ..model_loader import asset_folder, share_of
 from ..plan import Pending, StepPlan, StepResult
-from .links import RankGroup, RankLostError
+from .links import FORKED, RankGroup, RankLostError
 from .messages import Allocate, Allocated, Failed, Loaded, Ran, Run, Start, decode, encode
 
 T = TypeVar("T")
@@ -102,6 +102,9 @@ class RanksExecutor(ExecutorBase):
 
     def submit(self, plan: StepPlan) -> Pending:
         return self._submit(plan) if self.stages > 1 else super().submit(plan)
+
+    def after_fork(self) -> str | None:
+        return FORKED
 
     def close(self) -> None:
         if self._group is not None:

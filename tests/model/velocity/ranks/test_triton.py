@@ -11,11 +11,16 @@ from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from ChatTTS.model.velocity.worker import Worker
 
+from ....support.cuda_twins import use_twins
 from ....support.kernel_tools import DEVICE, EMULATED
 from ....support.places import DATA
 from ....support.rank_tools import RankedWorker
 from ....support.recorder_tools import record_anywhere
 from ....support.velocity_driver import Driver, make_data
+
+from ChatTTS.model.cuda.layers import TritonLayers  # isort: skip
+from ChatTTS.model.velocity.cuda.decode import buckets  # isort: skip
+from ChatTTS.model.velocity.cuda.sampler import TritonSampler  # isort: skip
 
 
 def compare(sizes: tuple[int, int], name: str, steps: int, **changes: Any) -> None:
@@ -45,6 +50,45 @@ def _triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
     monkeypatch.setattr(ModelLoader, "_has_triton", lambda loader: True)
     record_anywhere(monkeypatch)
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 1)], ids=str)
+def test_no_request_waits_for_a_compilation(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int]
+) -> None:
+    """Each number of rows is launched before there are requests, by all ranks together."""
+    use_twins(monkeypatch)
+    launched: list[tuple[str, int]] = []
+    layers, draw = TritonLayers.__call__, TritonSampler.__call__
+
+    def compute(self: Any, x: Any, *rest: Any, **options: Any) -> Any:
+        launched.append(("layers", len(x)))
+        return layers(self, x, *rest, **options)
+
+    def sample(self: Any, logits: Any, rows: Any) -> Any:
+        launched.append((("codes", "texts")[logits.shape[1] == 1], len(rows)))
+        return draw(self, logits, rows)
+
+    monkeypatch.setattr(TritonLayers, "__call__", compute)
+    monkeypatch.setattr(TritonSampler, "__call__", sample)
+    ranks, stages = sizes
+    worker = RankedWorker(
+        EngineArgs(
+            DATA / "model-a",
+            device=str(DEVICE),
+            block_size=8,
+            kv_memory="8MB",
+            max_num_seqs=5,
+            max_num_batched_tokens=32,
+            tensor_parallel_size=ranks,
+            pipeline_parallel_size=stages,
+        ).create_engine_config()
+    )
+    assert {rows for what, rows in launched if what == "layers"} == set(buckets(32))
+    for what in ("codes", "texts"):
+        assert {rows for kind, rows in launched if kind == what} == {1, 2, 4, 5}
+    states = [each._runner.states for each in worker._workers]  # type: ignore[union-attr]
+    assert not any(states)
 
 
 @pytest.mark.slow

@@ -1,0 +1,103 @@
+"""Failures of a CUDA device: too little memory, errors that last, and work that never ends."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from typing import Protocol
+
+from ...errors import ConfigError, DeviceLostError, shown
+
+PATIENCE_VARIABLE = "CHATTTS_DEVICE_TIMEOUT"
+# A step takes some thousandths of a second. What shares the GPU may take it for seconds.
+_USUAL_SECONDS = 60.0
+_POLL_SECONDS = 5e-5
+_NO_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+# As torch, its libraries and Triton call an error of the device.
+_OF_DEVICE = ("CUDA error", "CUDA driver error", "Triton Error [CUDA]", "cuDNN error")
+
+
+class Submitted(Protocol):
+    """Work that a device was given: an event behind it, or its stream."""
+
+    def query(self) -> bool:
+        """Return whether all of the work is done.
+
+        Raises:
+            RuntimeError: an error ended it.
+        """
+        ...
+
+
+def patience() -> float:
+    """Return for how many seconds a device may be waited for; infinity for ever.
+
+    The environment variable ``CHATTTS_DEVICE_TIMEOUT`` has it; 0 stands for ever.
+
+    Raises:
+        ConfigError: the variable holds no such number.
+    """
+    given = os.environ.get(PATIENCE_VARIABLE, "").strip()
+    if not given:
+        return _USUAL_SECONDS
+    try:
+        seconds = float(given)
+    except ValueError:
+        seconds = math.nan
+    if not seconds >= 0:
+        raise ConfigError(
+            f"{PATIENCE_VARIABLE} must be seconds from 0 on (0: wait for ever), not {shown(given)}"
+        )
+    return seconds or math.inf
+
+
+def wait_for(work: Submitted, seconds: float) -> None:
+    """Wait until a device has done its work.
+
+    A call of CUDA that waits cannot be ended, also not by the process's own end. So this asks
+    again and again.
+
+    Raises:
+        DeviceLostError: it takes longer than ``seconds``.
+        RuntimeError: an error ended the work.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        # In this order: a process that was stopped for long looks once more.
+        is_late = time.monotonic() > deadline
+        if work.query():
+            return
+        if is_late:
+            raise DeviceLostError(
+                f"the GPU has not answered for {seconds:g} s ({PATIENCE_VARIABLE}), and only "
+                "another process may use it again: nvidia-smi and the system's log tell more"
+            )
+        time.sleep(_POLL_SECONDS)
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Return whether memory was the reason. Ending a failed capture raises another error on top."""
+    return any(text in str(each) for each in _reasons(error) for text in _NO_MEMORY)
+
+
+def is_lasting(error: BaseException | None) -> bool:
+    """Return whether the process cannot use its device any more.
+
+    After an error in a kernel CUDA refuses all work of the process, also that of a model which is
+    loaded again.
+    """
+    if is_out_of_memory(error):
+        return False
+    return any(
+        isinstance(each, DeviceLostError) or any(text in str(each) for text in _OF_DEVICE)
+        for each in _reasons(error)
+    )
+
+
+def _reasons(error: BaseException | None) -> Iterator[BaseException]:
+    """Give an error, and those that it came from."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

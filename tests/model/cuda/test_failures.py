@@ -1,0 +1,124 @@
+"""A device that hangs, fails for good or has no memory: what is told, and that waits end."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from ChatTTS.errors import ConfigError, DeviceLostError, EngineDeadError
+from ChatTTS.model.cuda import failures, graphs
+from ChatTTS.model.cuda.failures import (
+    PATIENCE_VARIABLE,
+    is_lasting,
+    is_out_of_memory,
+    patience,
+    wait_for,
+)
+from ChatTTS.model.cuda.graphs import give_back_memory
+
+
+class Clock:
+    """A clock that only moves while the code under test sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(
+            failures, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep)
+        )
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Work:
+    """Work that a device does in so many seconds of a clock."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._end = clock, clock.now + seconds
+
+    def query(self) -> bool:
+        return self._clock.now >= self._end
+
+
+def test_work_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    wait_for(Work(clock, 0.01), 1.0)
+    assert 0.01 <= clock.now < 0.011
+
+
+def test_a_device_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    with pytest.raises(DeviceLostError, match=r"has not answered for 0\.5 s") as caught:
+        wait_for(Work(clock, math.inf), 0.5)
+    assert 0.5 < clock.now < 0.51
+    assert isinstance(caught.value, EngineDeadError)  # for which a service fails
+
+
+def test_a_process_that_was_stopped_looks_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    monkeypatch.setattr(clock, "sleep", lambda seconds: None)
+    answers = iter([False, True])
+
+    def query() -> bool:
+        clock.now += 100.0
+        return next(answers)
+
+    wait_for(SimpleNamespace(query=query), 0.5)
+
+
+def test_an_error_of_the_work_is_passed_on() -> None:
+    def query() -> bool:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    with pytest.raises(RuntimeError, match="illegal"):
+        wait_for(SimpleNamespace(query=query), 1.0)
+
+
+def test_patience_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(PATIENCE_VARIABLE, raising=False)
+    assert patience() == 60
+    for given, seconds in (("", 60), ("2.5", 2.5), ("0", math.inf), (" 7 ", 7)):
+        monkeypatch.setenv(PATIENCE_VARIABLE, given)
+        assert patience() == seconds
+    for bad in ("-1", "nan", "soon"):
+        monkeypatch.setenv(PATIENCE_VARIABLE, bad)
+        with pytest.raises(ConfigError, match=PATIENCE_VARIABLE):
+            patience()
+
+
+@pytest.mark.parametrize(
+    ("text", "lasts", "is_memory"),
+    [
+        ("CUDA error: an illegal memory access was encountered\nCompile with ...", True, False),
+        ("CUDA error: device-side assert triggered", True, False),
+        ("Triton Error [CUDA]: misaligned address", True, False),
+        ("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(...)`", True, False),
+        ("CUDA out of memory. Tried to allocate 2.00 GiB.", False, True),
+        ("CUDA error: out of memory", False, True),
+        ("Triton Error [CUDA]: out of memory", False, True),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", False, True),
+        ("the size of tensor a (3) must match the size of tensor b (4)", False, False),
+    ],
+)
+def test_errors_after_which_the_process_has_no_device(
+    text: str, lasts: bool, is_memory: bool
+) -> None:
+    error = RuntimeError("something on top")
+    error.__cause__ = RuntimeError(text)
+    assert (is_lasting(error), is_out_of_memory(error)) == (lasts, is_memory)
+    assert is_lasting(DeviceLostError("the GPU has not answered"))
+
+
+def test_memory_is_given_back_where_cuda_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not during a capture of another thread, and not where CUDA was never started."""
+    held: list[bool] = []
+    lock = graphs.CudaRecorder.capturing
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.append(lock.locked()))
+    give_back_memory()
+    assert held == []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    give_back_memory()
+    assert held == [True]

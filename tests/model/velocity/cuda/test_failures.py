@@ -310,7 +310,7 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
     def refused(*_: Any) -> None:
         raise RuntimeError("CUDA out of memory.")
 
-    steps._rows.write = refused  # type: ignore[method-assign]
+    steps._rows.write = refused  # type: ignore[assignment, method-assign]
     with pytest.raises(RuntimeError, match="memory"):
         steps.place({2: 7}, some_input)  # the others have not left their rows
     steps._rows.write = write  # type: ignore[method-assign]

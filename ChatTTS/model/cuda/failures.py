@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 import time
 from collections.abc import Iterator
 from typing import Protocol
@@ -14,6 +15,8 @@ PATIENCE_VARIABLE = "CHATTTS_DEVICE_TIMEOUT"
 # A step takes some thousandths of a second. What shares the GPU may take it for seconds.
 _USUAL_SECONDS = 60.0
 _POLL_SECONDS = 5e-5
+# Whether this process has lost a GPU: a call of CUDA that waits for it would never return.
+LOST = threading.Event()
 _NO_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 # As torch, its libraries and Triton call an error of the device.
 _OF_DEVICE = ("CUDA error", "CUDA driver error", "Triton Error [CUDA]", "cuDNN error")
@@ -70,6 +73,7 @@ def wait_for(work: Submitted, seconds: float) -> None:
         if work.query():
             return
         if is_late:
+            LOST.set()
             raise DeviceLostError(
                 f"the GPU has not answered for {seconds:g} s ({PATIENCE_VARIABLE}), and only "
                 "another process may use it again: nvidia-smi and the system's log tell more"

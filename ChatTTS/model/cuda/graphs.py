@@ -13,6 +13,7 @@ import torch
 
 from ...errors import ConfigError
 from ...utils.locks import new_lock
+from . import failures
 from .failures import is_out_of_memory
 
 T = TypeVar("T")
@@ -173,9 +174,9 @@ def give_back_memory() -> None:
     """Give GPU memory that nothing uses any more back to the system, if CUDA has been started.
 
     torch keeps freed memory. It does not count as free where the next cache is sized, and other
-    processes cannot take it.
+    processes cannot take it. After the loss of a GPU this does nothing.
     """
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized() and not failures.LOST.is_set():
         with CudaRecorder.capturing:
             gc.collect()  # what is in a cycle is not freed before
             torch.cuda.empty_cache()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ...utils.fair_lock import ComputeLock, NoLock
 from ..adapter_names import Adapters
-from ..cuda.failures import is_lasting
+from ..cuda import failures
 from ..cuda.graphs import give_back_memory
 from .configs import CacheConfig, EngineConfig, SchedulerConfig
 from .plan import Pending, StepPlan, StepResult
@@ -186,7 +186,7 @@ class InProcessExecutor(ExecutorBase):
         return self._loaded.submit(plan) if self.depth > 1 else super().submit(plan)
 
     def advice(self, error: BaseException) -> str:
-        return "start the process again" if is_lasting(error) else super().advice(error)
+        return "start the process again" if failures.is_lasting(error) else super().advice(error)
 
     def after_fork(self) -> str | None:
         if self._worker is None or self._worker.model.placement.device.type != "cuda":
@@ -201,6 +201,7 @@ class InProcessExecutor(ExecutorBase):
             return
         if not worker.close():
             self._keep(worker)
+            failures.LOST.set()
             return
         del worker
         give_back_memory()

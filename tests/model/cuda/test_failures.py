@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +19,11 @@ from ChatTTS.model.cuda.failures import (
     wait_for,
 )
 from ChatTTS.model.cuda.graphs import give_back_memory
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "LOST", threading.Event())
 
 
 class Clock:
@@ -54,6 +60,7 @@ def test_a_device_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(DeviceLostError, match=r"has not answered for 0\.5 s") as caught:
         wait_for(Work(clock, math.inf), 0.5)
     assert 0.5 < clock.now < 0.51
+    assert failures.LOST.is_set()
     assert isinstance(caught.value, EngineDeadError)  # for which a service fails
 
 
@@ -120,5 +127,8 @@ def test_memory_is_given_back_where_cuda_runs(monkeypatch: pytest.MonkeyPatch) -
     give_back_memory()
     assert held == []
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    give_back_memory()
+    assert held == [True]
+    failures.LOST.set()  # it would wait for ever
     give_back_memory()
     assert held == [True]

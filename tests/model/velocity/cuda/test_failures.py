@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -47,6 +48,12 @@ from ChatTTS.model.velocity.cuda import decode  # isort: skip
 from ChatTTS.model.velocity.cuda.slots import SlotRows  # isort: skip
 
 STICKY = "CUDA error: an illegal memory access was encountered"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failures, "LOST", threading.Event())
+    monkeypatch.setattr(InProcessExecutor, "_lost", ())
 
 
 # ---------------------------------------------------------------- a device that hangs
@@ -104,7 +111,6 @@ def test_a_worker_of_a_device_that_hangs_can_be_closed(monkeypatch: pytest.Monke
     """It is kept, since freeing it would wait for the device; and it is waited for once."""
     given_back: list[int] = []
     monkeypatch.setattr(executors, "give_back_memory", lambda: given_back.append(1))
-    monkeypatch.setattr(InProcessExecutor, "_lost", ())
     stream = Endless()
     pending = partial(failures.wait_for, stream, 0.0)
     executor = bare_executor(worker := bare_worker(stream, pending))  # type: ignore[arg-type]
@@ -168,9 +174,7 @@ def test_advice_after_an_error(text: str, advice: str) -> None:
         assert str(caught.value).rstrip(")").endswith(advice)
 
 
-def test_a_worker_with_such_an_error_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(InProcessExecutor, "_lost", ())
-
+def test_a_worker_with_such_an_error_is_kept() -> None:
     def broken() -> StepResult:
         raise RuntimeError(STICKY)
 
@@ -180,6 +184,7 @@ def test_a_worker_with_such_an_error_is_kept(monkeypatch: pytest.MonkeyPatch) ->
     executor.close()
     assert stream.asked == 0
     assert len(InProcessExecutor._lost) == 1
+    assert failures.LOST.is_set()
 
 
 # ---------------------------------------------------------------- too little memory
@@ -305,7 +310,7 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
     def refused(*_: Any) -> None:
         raise RuntimeError("CUDA out of memory.")
 
-    steps._rows.write = refused  # type: ignore[method-assign]
+    steps._rows.write = refused  # type: ignore[assignment, method-assign]
     with pytest.raises(RuntimeError, match="memory"):
         steps.place({2: 7}, some_input)  # the others have not left their rows
     steps._rows.write = write  # type: ignore[method-assign]
@@ -383,9 +388,8 @@ def test_unloading_gives_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------- forks
 
 
-def test_the_child_of_a_fork_after_cuda_has_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_child_of_a_fork_after_cuda_has_no_engine() -> None:
     """The hooks of a fork are called, as in the child, where CUDA would refuse every call."""
-    monkeypatch.setattr(InProcessExecutor, "_lost", ())
     worker = bare_worker(Endless(), nothing)
     inner = bare_executor(worker)
 

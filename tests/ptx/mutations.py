@@ -63,7 +63,7 @@ def _reads_shared(line: Instruction) -> bool:
 def main(capability: str, scenario: str) -> None:
     run = SCENARIOS[scenario]
     programs: dict[str, Program] = {}
-    emulation = Emulation(int(capability))
+    emulation = Emulation(int(capability), order=None)
     emulation.install()
 
     def note(kernel: str, program: Program) -> Program:

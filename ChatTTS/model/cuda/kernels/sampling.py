@@ -159,7 +159,9 @@ def draw_codes(
         float(2**digits),
         PENALTY_WINDOW,
         MIN_KEPT,
-        num_warps=min(max(block // 256, 4), 32),
+        # Few ids take one warp. More warps would hold the same ids, and one might store into the
+        # window before another has read it, since no sum crosses warps.
+        num_warps=1 if block <= 32 else min(max(block // 256, 4), 32),
     )
 
 

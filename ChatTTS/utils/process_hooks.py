@@ -45,14 +45,15 @@ _OWNERS: weakref.WeakKeyDictionary[ThreadOwner, None] = weakref.WeakKeyDictionar
 # The calls that compute in their callers' threads, each with the callback that cancels it.
 _CALLS: dict[object, tuple[threading.Thread, Callable[[], None]]] = {}
 _IS_ENDING = threading.Event()
-# Whether a thread of this process may have computed with torch for this package.
-_HAS_COMPUTED = threading.Event()
+# Not empty once a thread of this process may have computed with torch for this package. No event:
+# Ctrl-C in its method would leave its lock taken, and all later calls waiting.
+_COMPUTED: set[bool] = set()
 
 
 def register_thread_owner(owner: ThreadOwner) -> None:
     """Call ``owner`` at forks and at the interpreter's end from now on."""
     _OWNERS[owner] = None
-    _HAS_COMPUTED.set()
+    _COMPUTED.add(True)
 
 
 def start_thread(thread: threading.Thread) -> None:
@@ -89,7 +90,7 @@ def finish_before_exit(cancel: Callable[[], None] = lambda: None) -> Iterator[No
         cancel: ends the block soon; called from any thread.
     """
     call = object()
-    _HAS_COMPUTED.set()
+    _COMPUTED.add(True)
     try:
         _CALLS[call] = threading.current_thread(), cancel
         _stop_at_exit()
@@ -125,7 +126,7 @@ def _at_exit() -> None:
 
 def _after_fork() -> None:
     _CALLS.clear()  # the child must not cancel the forking thread's own call
-    if _HAS_COMPUTED.is_set():
+    if _COMPUTED:
         give_up_teams()
     for owner in list(_OWNERS):
         owner.after_fork()

@@ -143,7 +143,7 @@ def test_sides_start_with_cache_folders_of_their_own(
     ours = sides[:2]
     assert all(side.generates_separately and side.load["use_vllm"] for side in ours)
     assert len({side.environment["XDG_CACHE_HOME"] for side in ours}) == 2
-    assert sides[2].load == {"dtype": "float32"}
+    assert sides[2].load == {"dtype": "float32", "use_vllm": False}
 
 
 @pytest.mark.smoke

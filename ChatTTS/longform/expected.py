@@ -1,4 +1,4 @@
-"""How long the speech of a script will last, before any of it is spoken."""
+"""The expected length of a script's speech, before any of it is spoken."""
 
 from __future__ import annotations
 

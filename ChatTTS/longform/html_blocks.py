@@ -47,7 +47,7 @@ _LONGEST_LABEL = 24
 
 @dataclass(frozen=True)
 class Mark:
-    """What looks like the mark of a note.
+    """A piece of text that looks like the mark of a note.
 
     Attributes:
         label: its text, such as ``[1]``; empty for an arrow, which leads back from a note.

@@ -83,7 +83,7 @@ _LONGEST = 2000  # of an attribute that is looked at
 
 
 class Role(Enum):
-    """What becomes of an element."""
+    """The treatment of an element when a page is read aloud."""
 
     TEXT = "text"
     LEFT_OUT = "left out"

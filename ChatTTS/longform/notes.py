@@ -11,7 +11,7 @@ from ..errors import ConfigError, shown
 from .script import Join, Line, Place
 
 Notes = Literal["skip", "end", "inline"]
-"""Where notes are spoken: nowhere, at the end of their chapter, or after the sentence."""
+"""The place of notes in speech: none, the end of their chapter, or behind the sentence."""
 NOTES: tuple[Notes, ...] = ("skip", "end", "inline")
 
 # Nothing written holds this character, so it keeps the place of a mark while spaces are joined.

@@ -1,4 +1,4 @@
-"""What a server speaks and encodes before its first client comes.
+"""Speech and a recording for a server to try before its first client comes.
 
 The codec imports a thousand modules for its first recording. Other clients would wait as well,
 since an import holds Python's lock.

@@ -7,7 +7,7 @@ import base64
 import json
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -148,35 +148,44 @@ def test_a_form_with_files_is_parsed_in_pieces() -> None:
     assert delivered(b"", "multipart/form-data; boundary=x") == [b""]
 
 
-def test_long_bodies_are_parsed_in_turns_of_the_loop_of_their_own() -> None:
-    turn, parsed = 0, list[int]()
+class Turns:
+    """The event loop's turns while five long bodies come at once."""
 
-    async def route(scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()
-        parsed.append(turn)
+    def __init__(self) -> None:
+        self.turn, self.seen = 0, list[int]()
 
-    async def many() -> None:
-        nonlocal turn
+    def note(self) -> None:
+        self.seen.append(self.turn)
+
+    async def bring(self, route: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
         layer = BodyMiddleware(route, lambda path: 1 << 24, lambda path: 10, 60, 60)
         scope = {"type": "http", "path": "/", "headers": []}
         requests = [layer(scope, sender_of(b"x" * 100_000), ignored) for _ in range(5)]
         waiting = asyncio.ensure_future(asyncio.gather(*requests))
         while not waiting.done():
             await asyncio.sleep(0)
-            turn += 1
+            self.turn += 1
 
-    asyncio.run(many())
-    assert len(set(parsed)) == 5
+
+def test_long_bodies_are_parsed_in_turns_of_the_loop_of_their_own() -> None:
+    turns = Turns()
+
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        await receive()
+        turns.note()
+
+    asyncio.run(turns.bring(route))
+    assert len(set(turns.seen)) == 5
 
 
 def test_long_bodies_are_joined_in_turns_of_the_loop_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    turn, joined = 0, list[int]()
+    turns = Turns()
     pieces = http_layers._pieces
 
     def noted(*given: Any) -> AsyncIterator[Message]:
-        joined.append(turn)
+        turns.note()
         return pieces(*given)
 
     monkeypatch.setattr(http_layers, "_pieces", noted)
@@ -184,18 +193,8 @@ def test_long_bodies_are_joined_in_turns_of_the_loop_of_their_own(
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
 
-    async def many() -> None:
-        nonlocal turn
-        layer = BodyMiddleware(route, lambda path: 1 << 24, lambda path: 10, 60, 60)
-        scope = {"type": "http", "path": "/", "headers": []}
-        requests = [layer(scope, sender_of(b"x" * 100_000), ignored) for _ in range(5)]
-        waiting = asyncio.ensure_future(asyncio.gather(*requests))
-        while not waiting.done():
-            await asyncio.sleep(0)
-            turn += 1
-
-    asyncio.run(many())
-    assert len(set(joined)) == 5
+    asyncio.run(turns.bring(route))
+    assert len(set(turns.seen)) == 5
 
 
 # -- scripts -------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the tools do, once the model is loaded."""
+"""The work of the tools, once the model is loaded."""
 
 from __future__ import annotations
 

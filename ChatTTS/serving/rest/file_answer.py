@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from functools import partial
@@ -58,7 +59,7 @@ class FileAnswer(Response):
         """Handle one ASGI scope."""
         headers = Headers(scope=scope)
         try:
-            file: BinaryIO = await self._service.in_thread(lambda: self._path.open("rb"))
+            file = await self._opened()
         except OSError as error:
             raise self._missing() from error
         try:
@@ -72,8 +73,20 @@ class FileAnswer(Response):
             await send(self._start())
             await self._send(file, first, end, send)
         finally:
-            await self._service.in_thread(file.close)
+            # At once: after a shutdown no thread would do it. It has nothing to write.
+            file.close()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _opened(self) -> BinaryIO:
+        def opened() -> BinaryIO:
+            return self._path.open("rb")
+
+        opening = asyncio.ensure_future(self._service.in_thread(opened))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:  # the thread opens it nevertheless
+            opening.add_done_callback(_close)
+            raise
 
     def _range(self, headers: Headers, size: int) -> tuple[int, int]:
         """Return the first byte to send and the one after the last.
@@ -112,3 +125,8 @@ class FileAnswer(Response):
             "status": self.status_code,
             "headers": self.raw_headers,
         }
+
+
+def _close(opening: asyncio.Future[BinaryIO]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()

@@ -17,6 +17,8 @@ import soundfile
 
 from ChatTTS.errors import NothingToSpeakError, TextError
 from ChatTTS.longform import kept_lines
+from ChatTTS.longform.apart import read_apart
+from ChatTTS.serving.scripts import planning
 from ChatTTS.serving.settings import Limits
 
 from ...support.script_tools import (
@@ -80,7 +82,10 @@ def silences(samples: np.ndarray[Any, Any]) -> list[int]:
 # ---------------------------------------------------------------- results
 
 
-def test_a_script_becomes_a_file(server: WholeServer, model: ToneModel) -> None:
+def test_a_script_becomes_a_file(
+    server: WholeServer, model: ToneModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planning, "read_apart", read_apart)
     told, data = spoken(server, LINES, voices=ROLES, seed=9)
     assert told["progress"]["lines"] == told["progress"]["lines_total"] == 5
     assert (told["result"]["bytes"], told["result"]["chapters"]) == (len(data), 2)

@@ -15,10 +15,15 @@ endif
 BIN := $(VENV)/$(SCRIPTS)
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
-PIP_INSTALL = $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+# Modules are compiled when they are imported. The tests import a quarter of them.
+PIP_INSTALL = $(BIN)/python -m pip install --no-compile --disable-pip-version-check -c constraints.txt
+# Containers often forbid compiled files. Programs that tests start would compile modules each time.
+unexport PYTHONDONTWRITEBYTECODE
 # Each test process computes on one thread; on a shared core more threads only wait for each other.
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 QUICK = "not slow and not gpu and not peer"
+# Tests of a file share its server and its models, if one process runs them all.
+PYTEST_QUICK = $(PYTEST) --dist loadfile -m $(QUICK)
 
 SENTENCE := Hello, this is a small voice that was trained from scratch. It speaks on your own machine.
 
@@ -37,7 +42,7 @@ test: $(INSTALLED_DEV)  ## lint, types and the quick tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(PYTEST) -m $(QUICK) --durations=10 --durations-min=3 $(MEASURED)
+	$(PYTEST_QUICK) --durations=10 --durations-min=3 $(MEASURED)
 
 coverage: MEASURED = --cov
 coverage: test  ## the same, and the lines that the quick tests run; fails below a floor
@@ -60,11 +65,11 @@ MACHINES := $(addprefix blas-,Nehalem Sandybridge Haswell SkylakeX Zen) \
 test-machines: $(addprefix test-on-,$(MACHINES))  ## the quick tests, as on ten other processors
 
 test-on-blas-%: $(INSTALLED_DEV)
-	OPENBLAS_CORETYPE=$* $(PYTEST) -m $(QUICK)
+	OPENBLAS_CORETYPE=$* $(PYTEST_QUICK)
 test-on-torch-%: $(INSTALLED_DEV)
-	ATEN_CPU_CAPABILITY=$* $(PYTEST) -m $(QUICK)
+	ATEN_CPU_CAPABILITY=$* $(PYTEST_QUICK)
 test-on-kernels-%: $(INSTALLED_DEV)
-	CXX="$(or $(CXX),c++) -march=$* -mtune=znver3" $(PYTEST) -m $(QUICK)
+	CXX="$(or $(CXX),c++) -march=$* -mtune=znver3" $(PYTEST_QUICK)
 
 # Checks are compiled into the kernels alone. Their library must be loaded before Python, and makes
 # the compiler slow, which so runs before. They end the process with a report, so pytest captures
@@ -95,7 +100,7 @@ sanitize-threads:
 
 test-busy: $(INSTALLED_DEV)  ## the quick tests, three times beside four busy loops
 	for i in 1 2 3 4; do while :; do :; done & loops="$$loops $$!"; done; \
-	  trap "kill $$loops" EXIT; for i in 1 2 3; do $(PYTEST) -m $(QUICK) || exit 1; done
+	  trap "kill $$loops" EXIT; for i in 1 2 3; do $(PYTEST_QUICK) || exit 1; done
 
 # Environments of their own; uv resolves the lowest versions that pyproject.toml allows.
 test-lowest:  ## the quick tests with the lowest versions of all packages
@@ -114,7 +119,7 @@ test-newest: $(INSTALLED_DEV)  ## the tests of the standard engine with the newe
 	rm -rf $(NEWEST)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --target $(NEWEST) transformers
 	PYTHONPATH=$(NEWEST) $(BIN)/python -c 'import transformers; print(transformers.__version__)'
-	PYTHONPATH=$(NEWEST) $(PYTEST) -m $(QUICK) $(ON_TRANSFORMERS)
+	PYTHONPATH=$(NEWEST) $(PYTEST_QUICK) $(ON_TRANSFORMERS)
 
 test-plain:  ## the quick tests without the optional packages
 	$(PYTHON) -m venv --clear build/plain

@@ -86,6 +86,7 @@ def test_parts_of_numbers() -> None:
     assert np.signbit(flush(tiny)).tolist() == [False, True, False]
 
 
+@pytest.mark.slow
 @needs_emulator
 def test_faults_are_found() -> None:
     printed = run_child("tests.ptx.faulty_kernels")

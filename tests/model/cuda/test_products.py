@@ -88,6 +88,7 @@ def test_no_rows_at_all() -> None:
 
 
 @pytest.mark.parametrize("dtype", ERRORS)
+@pytest.mark.slow_for("dtype[01]")
 def test_a_row_does_not_see_its_neighbours(dtype: torch.dtype) -> None:
     x, weight = normal(19, 300, dtype=dtype), weights(64, 300, dtype)
     norm = (1 + 0.1 * normal(300, dtype=dtype, seed=2), EPS)
@@ -134,7 +135,7 @@ def computed(
 
 @pytest.mark.parametrize(("dtype", "configs"), CONFIGS)
 @pytest.mark.parametrize("gated", [False, True])
-@pytest.mark.slow_for("*-configs[01]")
+@pytest.mark.slow_for("*-configs[01]", "True-*")
 def test_every_config_equals_the_twin(
     dtype: torch.dtype, configs: list[KernelConfig], gated: bool
 ) -> None:

@@ -354,6 +354,7 @@ print(Team(2).size)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system tells no sizes")
 def test_more_threads_than_the_system_gives() -> None:
     make_team(1)
@@ -398,6 +399,7 @@ def test_results_are_float32_whatever_torch_makes_by_default(teams: dict[int, Te
     assert found.equal(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_team_survives_a_fork() -> None:
     make_team(1)

@@ -315,6 +315,7 @@ assert len(weights.data) > 100_000 and weights.data.count_nonzero() > 40_000
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="this system limits no files")
 def test_a_file_that_may_be_no_longer(team: Team, tmp_path: Path) -> None:
     """A child process reaches its limit on file sizes while it writes the file."""

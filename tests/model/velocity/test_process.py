@@ -82,6 +82,7 @@ print("the parent is done")
     assert (child, parent) == ("the child is done", "the parent is done")
 
 
+@pytest.mark.slow
 @needs_fork
 def test_a_child_forked_while_the_lock_is_held() -> None:
     printed = run_script("""

@@ -269,6 +269,7 @@ def test_the_number_zero_takes_no_impossible_id(subject: Subject, temperature: f
 
 @pytest.mark.parametrize("damage", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("form", [CODE, TEXT])
+@pytest.mark.slow_for("triton-form0-*inf", "triton-form1-nan", "triton-form1-inf")
 def test_a_row_that_is_not_finite_is_flagged_alone(
     subject: Subject, form: tuple[int, int], damage: float
 ) -> None:

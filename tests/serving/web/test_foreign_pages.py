@@ -71,6 +71,7 @@ def server() -> Iterator[RunningServer]:
     [("evil.example", SPEECH), (SIBLING, SPEECH), ("localhost", "localhost"),
      ("127.0.0.1", "localhost"), ("evil.example", "127.0.0.1")],
 )  # fmt: skip
+@pytest.mark.slow_for("*localhost", "evil.example-127*")
 def test_a_foreign_page_has_nothing_spoken(
     server: RunningServer, browser: Browser, foreign_port: int, foreign: str, own: str
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_foreign_page_has_nothing_spoken(
 
 
 @pytest.mark.parametrize("own", [SPEECH, "localhost", "127.0.0.1"])
+@pytest.mark.slow_for("localhost")
 def test_the_own_page_speaks(server: RunningServer, browser: Browser, own: str) -> None:
     page = browser.new_page()
     page.goto(f"http://{own}:{server.address.partition(':')[2]}/")

@@ -142,6 +142,7 @@ def test_steps_without_adapters_are_the_usual_ones(
     assert own._adapter_of[:-1].max() == -1
 
 
+@pytest.mark.slow
 def test_without_adapters_nothing_more_is_recorded(
     monkeypatch: pytest.MonkeyPatch, adapters: dict[str, Path]
 ) -> None:

@@ -261,7 +261,7 @@ def run_staggered(engine: LLMEngine, requests: list[EngineRequest]) -> Joined:
     ],
     ids=["roomy", "narrow", "recomputed", "swapped"],
 )
-@pytest.mark.slow_for("swapped", "narrow")
+@pytest.mark.slow_for("swapped", "narrow", "roomy")
 def test_going_ahead_changes_no_id(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:

@@ -252,14 +252,14 @@ def test_a_search_makes_held_out_speech_likelier_and_repeats(
 ) -> None:
     made, _ = sequences_of(bundled, record(tmp_path, said("edith", 3)))
     space = SpeakerSpace.of(bundled._loaded.speaker, language_model.device)
-    settings = SearchSettings(most_steps=10, every=5, positions=256)
+    settings = SearchSettings(most_steps=4, every=2, positions=256)
     division = divided(made, 1, settings)
     start = space.drawn(1, 5)[0]
     search = SpeakerSearch(language_model, space, division, 1, settings)
     found, again = search.run([start]), search.run([start])
     assert found.held < found.start_held - 0.02
     assert torch.equal(found.place, again.place)
-    assert [look.step for look in found.looks] == [0, 5, 10]
+    assert [look.step for look in found.looks] == [0, 2, 4]
     assert math.isnan(found.looks[0].learned)
     assert torch.allclose(space.bounded(found.place), found.place)
     vector = space.vectors(found.place)

@@ -64,7 +64,7 @@ def make_demo() -> None:
 def make_page() -> None:
     """Write ``page.png``: the page of the server while it speaks."""
     text = sentence().replace(". ", ". [uv_break] ")
-    with running_server() as server, chromium() as browser:
+    with running_server(brief=False) as server, chromium() as browser:
         context = browser.new_context(
             viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=SCALE
         )

@@ -89,7 +89,7 @@ def running() -> Iterator[Running]:
     def note(app: Any, *_: object) -> None:
         app.add_middleware(Asked, log=asked)
 
-    with running_server(extend=[add_realtime, add_to, note]) as server:
+    with running_server(brief=False, extend=[add_realtime, add_to, note]) as server:
         settings = replace(server.settings, grpc_port=0)
         grpc = server.run(serve_grpc(server.service, Authenticator(()), settings))
         yield Running(server, f"127.0.0.1:{grpc.port}", asked)

@@ -28,7 +28,7 @@ def run(script: str, *arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[WholeServer]:
-    with whole_server(wyoming_port=0, grpc_port=None) as running:
+    with whole_server(brief=False, wyoming_port=0, grpc_port=None) as running:
         yield running
 
 

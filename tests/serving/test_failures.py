@@ -303,7 +303,7 @@ class Leaver:
 @pytest.fixture(scope="module")
 def server() -> Iterator[WholeServer]:
     limits = with_limits(running=4, waiting=200, waiting_per_client=200, wait_seconds=LATE)
-    with whole_server(**limits) as running:
+    with whole_server(brief=False, **limits) as running:
         yield running
 
 

@@ -23,7 +23,7 @@ from websockets.frames import Frame, Opcode
 
 from ..support.server_tools import WholeServer, whole_server
 from ..support.serving_tools import PATIENCE, with_limits
-from ..support.websocket_tools import brief_chat, speaker
+from ..support.websocket_tools import speaker
 
 TEXT = "We went home."
 CONFORMANCE = [
@@ -148,24 +148,27 @@ def server(home: Path) -> Iterator[WholeServer]:
         characters=2000,
         batch_items=3,
     )
-    with brief_chat() as chat, whole_server(chat, voices=home / "voices", **limits) as running:
+    with whole_server(voices=home / "voices", **limits) as running:
         yield running
+        with speaker(running) as client:
+            client.say("input.text", text=TEXT)
+            client.say("input.done")
+            assert client.until("audio.done")["total_bytes"]
+        with running.riva_client() as voice:
+            assert voice.synthesize(TEXT).audio
 
 
 @pytest.fixture(autouse=True)
 def _lives(server: WholeServer) -> Iterator[None]:
-    """Check after each test that the server holds nothing and speaks over every interface."""
+    """Check after each test that the server holds nothing and speaks.
+
+    After all of them it speaks over every interface.
+    """
     yield
     assert server.becomes_idle(), server.busy()
     assert httpx.get(f"{server.url}/ready").status_code == 200
     answer = httpx.post(f"{server.url}/v1/audio/speech", json={"input": TEXT}, timeout=PATIENCE)
     assert answer.content
-    with speaker(server) as client:
-        client.say("input.text", text=TEXT)
-        client.say("input.done")
-        assert client.until("audio.done")["total_bytes"]
-    with server.riva_client() as voice:
-        assert voice.synthesize(TEXT).audio
 
 
 # ------------------------------------------------------------------ REST

@@ -34,7 +34,7 @@ START = 40 * 512 / 24_000
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
     """A server without a guard of its own."""
-    with running_server(extend=EXTEND, result_cache_bytes=1 << 22) as running:
+    with running_server(brief=False, extend=EXTEND, result_cache_bytes=1 << 22) as running:
         yield running
 
 

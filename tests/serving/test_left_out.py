@@ -25,7 +25,7 @@ SPEECH = "/v1/audio/speech"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with running_server(extend=EXTEND, result_cache_bytes=1 << 22) as running:
+    with running_server(brief=False, extend=EXTEND, result_cache_bytes=1 << 22) as running:
         yield running
 
 

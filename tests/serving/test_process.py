@@ -51,7 +51,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 def test_sigterm_lets_requests_finish(start: Start) -> None:
     process = start("--drain-delay", "0.1", "--shutdown-seconds", "600")
-    with Reader(process.url, LONG * 2) as reader:
+    with Reader(process.url, LONG) as reader:
         process.signal()
         process.said("requests are taken for 0.1 s more")
         process.said("shutting down")

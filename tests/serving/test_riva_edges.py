@@ -33,7 +33,7 @@ from ..support.serving_tools import PATIENCE, RunningServer, eventually, running
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with running_server() as running:
+    with running_server(brief=False) as running:
         yield running
 
 

@@ -27,7 +27,7 @@ from ChatTTS.serving.websocket import PATH
 
 from ..support.process_tools import Reader
 from ..support.server_tools import WholeServer, server_thread, whole_server
-from ..support.serving_tools import PATIENCE, eventually, loaded_chat, with_limits
+from ..support.serving_tools import PATIENCE, brief_chat, eventually, with_limits
 from ..support.tls_tools import make_certificate
 from ..support.websocket_tools import refused, speaker
 
@@ -41,9 +41,10 @@ def server() -> Iterator[WholeServer]:
         yield running
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def chat() -> Iterator[Chat]:
-    chat = loaded_chat()
+    """A model for servers that do not start, which leave it loaded."""
+    chat = brief_chat()
     yield chat
     chat.unload()
 
@@ -174,7 +175,7 @@ def test_files_for_tls_that_cannot_be_used(
 def test_waiting_requests_are_spoken_before_the_server_closes() -> None:
     """Shutdown also waits in the moment between two requests, when the only place is free."""
     lengths: Queue[int] = Queue()
-    with whole_server(**with_limits(running=1)) as server:
+    with whole_server(brief=False, **with_limits(running=1)) as server:
         clients = [
             threading.Thread(target=lambda: lengths.put(len(ask(server.url).content)))
             for _ in range(3)

@@ -34,7 +34,6 @@ from ..support.websocket_tools import (
     SPOKEN,
     TEXT,
     Speaker,
-    brief_chat,
     is_over,
     refused,
     speaker,
@@ -45,7 +44,7 @@ SEED = 5
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with brief_chat() as chat, running_server(chat=chat, extend=EXTEND) as running:
+    with running_server(extend=EXTEND) as running:
         yield running
 
 

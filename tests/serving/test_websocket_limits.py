@@ -26,14 +26,13 @@ from ChatTTS.serving.tickets import Ticket
 from ChatTTS.serving.websocket.config import ContextConfig
 from ChatTTS.serving.websocket.sender import ContextSender
 
-from ..support.serving_tools import RunningServer, running_server, with_limits
+from ..support.serving_tools import RunningServer, brief_chat, running_server, with_limits
 from ..support.websocket_tools import (
     EXTEND,
     LONG,
     SPOKEN,
     TEXT,
     Speaker,
-    brief_chat,
     is_over,
     refused,
     speaker,
@@ -42,8 +41,9 @@ from ..support.websocket_tools import (
 
 @pytest.fixture(scope="module")
 def chat() -> Iterator[Chat]:
-    with brief_chat() as chat:
-        yield chat
+    chat = brief_chat()
+    yield chat
+    chat.unload()
 
 
 @pytest.fixture(scope="module")

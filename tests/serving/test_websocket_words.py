@@ -20,7 +20,7 @@ SETTINGS: dict[str, Any] = {"seed": SEED, "word_times": True}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with running_server(extend=EXTEND) as running:
+    with running_server(brief=False, extend=EXTEND) as running:
         yield running
 
 

@@ -34,7 +34,7 @@ CAPTIONED = "/dev/captioned_speech"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    with running_server(result_cache_bytes=1 << 22) as running:
+    with running_server(brief=False, result_cache_bytes=1 << 22) as running:
         yield running
 
 

@@ -18,7 +18,11 @@ from .server_tools import whole_server
 
 
 def main() -> None:
-    with whole_server(**json.loads(sys.argv[1])) as server, _unwatched(), quick_turns():
+    with (
+        whole_server(brief=False, **json.loads(sys.argv[1])) as server,
+        _unwatched(),
+        quick_turns(),
+    ):
         longest = 0.0
 
         def note(lag: float) -> None:

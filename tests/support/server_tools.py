@@ -24,7 +24,7 @@ from ChatTTS.serving.model import SpeechModel
 from ChatTTS.serving.server import Server
 from ChatTTS.serving.settings import Settings
 
-from .serving_tools import PATIENCE, RunningServer, loaded_chat
+from .serving_tools import PATIENCE, RunningServer, brief_chat, loaded_chat
 
 PCM = riva.client.AudioEncoding.LINEAR_PCM
 RATE = 24_000
@@ -115,17 +115,20 @@ class ServerThread(threading.Thread):
 
 
 @contextlib.contextmanager
-def server_thread(chat: Chat | None = None, **settings: Any) -> Iterator[ServerThread]:
+def server_thread(
+    chat: Chat | None = None, *, brief: bool = True, **settings: Any
+) -> Iterator[ServerThread]:
     """Begin to start a server; at the end of the context it and its model are gone.
 
     Args:
         chat: speaks; one of its own by default.
+        brief: whether that cuts its utterances short.
         settings: fields of ``Settings``; all ports are free ones by default.
     """
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as scripts:
         folders = {"voices": Path(folder), "scripts": Path(scripts)}
         chosen = Settings(**{"port": 0, "grpc_port": 0, **folders, **settings})
-        thread = ServerThread(chat or loaded_chat(), chosen)
+        thread = ServerThread(chat or (brief_chat() if brief else loaded_chat()), chosen)
         thread.begin()
         try:
             yield thread
@@ -134,9 +137,11 @@ def server_thread(chat: Chat | None = None, **settings: Any) -> Iterator[ServerT
 
 
 @contextlib.contextmanager
-def whole_server(chat: Chat | None = None, **settings: Any) -> Iterator[WholeServer]:
+def whole_server(
+    chat: Chat | None = None, *, brief: bool = True, **settings: Any
+) -> Iterator[WholeServer]:
     """Run a server within this context, which begins when the server is ready."""
-    with server_thread(chat, **settings) as thread:
+    with server_thread(chat, brief=brief, **settings) as thread:
         yield thread.ready()
 
 

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from fastapi import FastAPI
 from numpy.typing import NDArray
 
 from ChatTTS.core import Chat
+from ChatTTS.params import InferCodeParams
 from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.local_model import LocalModel
 from ChatTTS.serving.rest.app import create_app
@@ -32,6 +34,13 @@ T = TypeVar("T")
 Extend = Callable[[FastAPI, SpeechService, Authenticator, Settings], None]
 
 PATIENCE = 120.0  # seconds; more than any call needs, even on a busy machine
+
+
+@dataclass
+class Brief(InferCodeParams):
+    """Parameters for utterances of at most 0.4 seconds, which cost little."""
+
+    max_new_token: int = 20
 
 
 class RunningServer:
@@ -120,6 +129,7 @@ def running_server(
     extend: Sequence[Extend] = (),
     warm: bool = True,
     chat: Chat | None = None,
+    brief: bool = True,
     **settings: Any,
 ) -> Iterator[RunningServer]:
     """Run a server within this context.
@@ -128,6 +138,7 @@ def running_server(
         extend: functions that add routes to its app.
         warm: whether it is ready when the context begins.
         chat: speaks, and stays loaded at the end; by default one of its own, which is unloaded.
+        brief: whether that cuts its utterances short.
         settings: fields of ``Settings``; the voices are in a folder that is deleted at the end.
     """
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
@@ -136,7 +147,7 @@ def running_server(
         chosen = Settings(**{"port": 0, "grpc_port": None, **folders, **settings})
         speaker = chat
         if speaker is None:
-            speaker = loaded_chat()
+            speaker = brief_chat() if brief else loaded_chat()
             stack.callback(speaker.unload)
         thread = _ServerThread(speaker, chosen, extend, warm)
         thread.start()
@@ -151,6 +162,17 @@ def loaded_chat() -> Chat:
     """
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu", use_vllm=True, num_threads=1)
+    return chat
+
+
+def brief_chat() -> Chat:
+    """Return what :func:`loaded_chat` does, with utterances that are cut short.
+
+    What interfaces do with sound does not depend on its length. The result cache keeps nothing
+    that was cut.
+    """
+    chat = loaded_chat()
+    chat.InferCodeParams = Brief
     return chat
 
 

@@ -9,7 +9,6 @@ import json
 import ssl
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,35 +16,15 @@ from numpy.typing import NDArray
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from ChatTTS.core import Chat
-from ChatTTS.params import InferCodeParams
 from ChatTTS.serving.websocket import PATH, add_to
 
-from .serving_tools import PATIENCE, RunningServer, eventually, loaded_chat
+from .serving_tools import PATIENCE, RunningServer, eventually
 
 SPOKEN = ("stop", "length")  # finish reasons of a spoken utterance
 SENTENCES = ["The lamp was lit.", " Nobody knew why.", " We went home."]
 TEXT = "".join(SENTENCES)
 LONG = "The lighthouse had been dark for eleven years. Then somebody lit the lamp again. " * 8
 EXTEND = [add_to]
-
-
-@dataclass
-class Brief(InferCodeParams):
-    """Parameters for utterances of at most half a second."""
-
-    max_new_token: int = 24
-
-
-@contextlib.contextmanager
-def brief_chat() -> Iterator[Chat]:
-    """Yield a chat with short utterances, loaded until the end of the block."""
-    chat = loaded_chat()
-    chat.InferCodeParams = Brief
-    try:
-        yield chat
-    finally:
-        chat.unload()
 
 
 class Speaker:

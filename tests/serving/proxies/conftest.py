@@ -21,7 +21,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Process]]
 @pytest.fixture(scope="package")
 def reference() -> Iterator[RunningServer]:
     """A server in this process; it says what the library gives."""
-    with running_server() as running:
+    with running_server(brief=False) as running:
         yield running
 
 

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from ChatTTS.audio import to_int16
 from ChatTTS.core import Chat
 
-from ...support.serving_tools import RunningServer, running_server
+from ...support.serving_tools import RunningServer, brief_chat, running_server
 from ...support.vendor_tools import EXTEND, KEY, SEED, TEXT, VOICE
-from ...support.websocket_tools import brief_chat
 
 
 @pytest.fixture(scope="session")
 def chat() -> Iterator[Chat]:
-    with brief_chat() as loaded:
-        yield loaded
+    loaded = brief_chat()
+    yield loaded
+    loaded.unload()
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,6 @@ from ...support.serving_tools import (
     with_limits,
 )
 from ...support.vendor_tools import EXTEND, SEED, TEXT, VOICE, post, talker
-from ...support.websocket_tools import brief_chat
 
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000}
 MANY = "/v1/text-to-speech/edith/multi-stream-input?output_format=pcm_24000"
@@ -162,11 +161,7 @@ def test_an_alias_may_stand_for_a_blend(hasty: RunningServer) -> None:
 @pytest.fixture(scope="module")
 def house() -> Iterator[WholeServer]:
     limits = with_limits(idle_seconds=0.4)
-    # It unloads its model at the end.
-    with (
-        brief_chat() as own,
-        whole_server(own, wyoming_port=0, grpc_port=None, **limits) as running,
-    ):
+    with whole_server(wyoming_port=0, grpc_port=None, **limits) as running:
         yield running
 
 

@@ -16,7 +16,6 @@ from ...support.protocol_ways import PROTOCOL_WAYS
 from ...support.server_tools import WholeServer, whole_server
 from ...support.serving_tools import PATIENCE, with_limits
 from ...support.vendor_tools import SEED, TEXT, VOICE, apart, talker
-from ...support.websocket_tools import brief_chat
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +66,7 @@ VALUES: tuple[Any, ...] = (
 @pytest.fixture(scope="module")
 def open_server() -> Iterator[WholeServer]:
     limits = with_limits(message_bytes=4096, characters=1000, contexts=3)
-    with brief_chat() as own, whole_server(own, wyoming_port=0, **limits) as running:
+    with whole_server(wyoming_port=0, **limits) as running:
         yield running
 
 

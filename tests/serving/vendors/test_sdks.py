@@ -16,10 +16,9 @@ import pytest
 
 from ...support.places import ROOT
 from ...support.server_tools import WholeServer, whole_server
-from ...support.serving_tools import PATIENCE, loaded_chat
+from ...support.serving_tools import PATIENCE
 from ...support.tls_tools import make_certificate
 from ...support.vendor_tools import TEXT, VOICE
-from ...support.websocket_tools import brief_chat
 
 PYTHON = ROOT / "build" / "clients" / "bin" / "python"
 PROGRAMS = Path(__file__).parent / "programs"
@@ -32,17 +31,15 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def plain() -> Iterator[WholeServer]:
-    with brief_chat() as chat, whole_server(chat) as running:
+    with whole_server() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def long_plain() -> Iterator[WholeServer]:
     """A server whose sentences are long enough to be interrupted."""
-    chat = loaded_chat()
-    with whole_server(chat) as running:
+    with whole_server(brief=False) as running:
         yield running
-    chat.unload()
 
 
 def run(program: str, *arguments: str, certificate: Path | None = None) -> dict[str, Any]:
@@ -65,10 +62,7 @@ def run(program: str, *arguments: str, certificate: Path | None = None) -> dict[
 
 def test_elevenlabs_sdk_with_tls(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
-    with (
-        brief_chat() as chat,
-        whole_server(chat, tls_certificate=certificate, tls_key=key) as server,
-    ):
+    with whole_server(tls_certificate=certificate, tls_key=key) as server:
         url = f"https://localhost:{server.url.rpartition(':')[2]}"
         facts = run("elevenlabs_sdk.py", url, TEXT, certificate=certificate)
     assert len(set(facts["sounds"])) == 1

@@ -80,7 +80,7 @@ def test_samples_are_those_of_the_modules(backend: str, name: str, use_decoder: 
 
 @pytest.mark.parametrize("backend", ["torch", "native", "cuda-default-shapes"])
 @pytest.mark.parametrize("name", ["hiddens", "ids"])
-@pytest.mark.slow_for("*-torch", "ids-cuda*")
+@pytest.mark.slow_for("*-torch", "ids-*")
 def test_samples_of_the_bundled_voice(bundled: Chat, backend: str, name: str) -> None:
     frames = spoken_frames(bundled, name)
     own = bundled.decoder if name == "hiddens" else bundled.dvae, bundled.vocos

@@ -206,7 +206,9 @@ def fuzz(operation: Any, mode: Any, count: int) -> None:
 
 @pytest.mark.parametrize("count", [3, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("label", [*WITH_RULES, *WITHOUT_RULES])
-@pytest.mark.slow_for("GET /[!t]*", "DELETE *", "POST /dev/*", "POST /refine*", "*/batch*")
+@pytest.mark.slow_for(
+    "GET /[!t]*", "DELETE *", "POST /dev/*", "POST /refine*", "*/batch*", "POST /tts*"
+)
 def test_rest_answers_as_described(operations: dict[str, Any], label: str, count: int) -> None:
     assert set(operations) == {*WITH_RULES, *WITHOUT_RULES}
     fuzz(operations[label], GenerationMode.POSITIVE, count)

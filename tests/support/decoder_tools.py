@@ -94,10 +94,16 @@ def little() -> tuple[MelDecoder, Vocoder]:
 
 def spoken_frames(chat: Chat, name: str, count: int = 60) -> Tensor:
     """Return ``ids`` or ``hiddens`` of ``count`` frames that the voice generates for a text."""
+    return _spoken(chat, count)[name]
+
+
+@cache
+def _spoken(chat: Chat, count: int) -> dict[str, Tensor]:
     with Recording(chat) as seen:
         speak(chat, TEXT, min_new_token=count, max_new_token=count)
     steps = chat.gpt.generate(seen.requests[:1], Cancellation())
-    return torch.cat([getattr(delta, name) for step in steps for delta in step])
+    deltas = [delta for step in steps for delta in step]
+    return {name: torch.cat([getattr(d, name) for d in deltas]) for name in ("ids", "hiddens")}
 
 
 # ---------------------------------------------------------------- decoders

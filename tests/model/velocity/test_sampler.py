@@ -183,6 +183,7 @@ def test_draws_of_the_standard_path(subject: Subject, form: tuple[int, int]) -> 
         assert subject.sampler(logits, rows).ids.tolist() == expected.tolist()
 
 
+@pytest.mark.slow_for("triton")
 def test_of_equal_ids_the_later_is_kept_and_the_first_is_best(kernel: Subject) -> None:
     for seed in range(kernel.few(10, 1)):
         logits, rows = make_rows(seed, kernel.few(64, 2), CODE)
@@ -214,6 +215,7 @@ def test_extreme_settings(kernel: Subject, extreme: dict[str, Any]) -> None:
     assert_like_the_reference(kernel, logits, with_settings(rows, **extreme))
 
 
+@pytest.mark.slow_for("triton")
 def test_logits_near_the_end_of_float32(kernel: Subject) -> None:
     """A low temperature makes many logits infinite, and there they are equal."""
     logits, rows = make_rows(11, kernel.few(64, 2), CODE)
@@ -227,6 +229,7 @@ def test_logits_below_zero(kernel: Subject) -> None:
     assert_like_the_reference(kernel, logits - 100, with_settings(rows, top_k=4))
 
 
+@pytest.mark.slow_for("triton")
 def test_a_forbidden_end_that_was_nearly_certain(kernel: Subject) -> None:
     """The other ids had next to no probability; they are drawn as if there were no end."""
     logits, rows = make_rows(6, kernel.few(64, 2), CODE)
@@ -243,6 +246,7 @@ def test_a_forbidden_end_that_was_nearly_certain(kernel: Subject) -> None:
 
 
 @pytest.mark.parametrize("form", [CODE, TEXT])
+@pytest.mark.slow_for("triton-form0")
 def test_a_row_is_drawn_as_if_it_were_alone(subject: Subject, form: tuple[int, int]) -> None:
     count = subject.few(48, 3)
     logits, rows = make_rows(7, count, form)
@@ -300,6 +304,7 @@ def test_the_arguments_are_left_alone(subject: Subject) -> None:
         assert np.array_equal(row.window, window)
 
 
+@pytest.mark.slow_for("triton")
 def test_logits_that_are_not_contiguous(subject: Subject) -> None:
     logits, rows = make_rows(6, subject.few(16, 2), CODE)
     strided = logits.transpose(0, 2).contiguous().transpose(0, 2)

@@ -12,6 +12,8 @@ from playwright.sync_api import Browser
 from ...support.serving_tools import RunningServer, eventually, running_server
 from ...support.websocket_tools import EXTEND
 
+pytestmark = pytest.mark.slow  # a browser costs a second of a core for each
+
 # Two hosts of a site, and a name that is no loopback name: to that one Chromium sends no site.
 SPEECH, SIBLING = "speech.example", "page.speech.example"
 ATTACK = """async (server) => {
@@ -71,7 +73,6 @@ def server() -> Iterator[RunningServer]:
     [("evil.example", SPEECH), (SIBLING, SPEECH), ("localhost", "localhost"),
      ("127.0.0.1", "localhost"), ("evil.example", "127.0.0.1")],
 )  # fmt: skip
-@pytest.mark.slow_for("*localhost", "evil.example-127*")
 def test_a_foreign_page_has_nothing_spoken(
     server: RunningServer, browser: Browser, foreign_port: int, foreign: str, own: str
 ) -> None:
@@ -88,7 +89,6 @@ def test_a_foreign_page_has_nothing_spoken(
 
 
 @pytest.mark.parametrize("own", [SPEECH, "localhost", "127.0.0.1"])
-@pytest.mark.slow_for("localhost")
 def test_the_own_page_speaks(server: RunningServer, browser: Browser, own: str) -> None:
     page = browser.new_page()
     page.goto(f"http://{own}:{server.address.partition(':')[2]}/")
@@ -98,7 +98,6 @@ def test_the_own_page_speaks(server: RunningServer, browser: Browser, own: str) 
     page.close()
 
 
-@pytest.mark.slow
 def test_the_user_is_asked_where_the_browser_does_not_tell_who_asks(
     server: RunningServer, browser: Browser, foreign_port: int
 ) -> None:
@@ -120,7 +119,6 @@ def test_the_user_is_asked_where_the_browser_does_not_tell_who_asks(
     page.close()
 
 
-@pytest.mark.slow
 def test_a_page_cannot_rebind_its_name(server: RunningServer, browser: Browser) -> None:
     page = browser.new_page()
     answer = page.goto(f"http://evil.example:{server.address.partition(':')[2]}/v1/status")

@@ -16,7 +16,8 @@ BIN := $(VENV)/$(SCRIPTS)
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 # Modules are compiled when they are imported. The tests import a quarter of them.
-PIP_INSTALL = $(BIN)/python -m pip install --no-compile --disable-pip-version-check -c constraints.txt
+PIP_INSTALL = $(BIN)/python -m pip install --no-compile --disable-pip-version-check \
+  -c constraints.txt
 # Containers often forbid compiled files. Programs that tests start would compile modules each time.
 unexport PYTHONDONTWRITEBYTECODE
 # Each test process computes on one thread; on a shared core more threads only wait for each other.

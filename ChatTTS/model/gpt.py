@@ -27,9 +27,9 @@ from .engine_choice import (
     velocity_is_faster,
 )
 from .generation import Cancellation, Delta, GenerationRequest, Generator
-from .llama import StandardEngine, llama_config, load_llama
+from .llama import StandardEngine, load_llama
 from .llama_adapters import LlamaAdapters
-from .llama_config import LlamaShape, read_llama_shape
+from .llama_config import LlamaShape, llama_config, read_llama_shape
 from .placement import Placement
 from .tokenizer import Tokenizer
 

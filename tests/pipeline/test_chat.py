@@ -21,9 +21,9 @@ from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.speaker import encode_sample
-from ChatTTS.pipeline.frame_generation import Utterance
 from ChatTTS.pipeline.frame_generation import speak as generate_speech
 from ChatTTS.pipeline.results import EmptySpeechError
+from ChatTTS.pipeline.utterance import Utterance
 
 from ..support.bundled_voice import NAMES
 from ..support.chat_tools import LIVELY, TEXT, EndsAtOnce, Recording, equal, speak

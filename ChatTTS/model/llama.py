@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.tensor_file import TensorFile
-from ..checkpoints.tensors import load_module
 from ..config import checked_heads
 from ..errors import AssetError, EngineUnavailableError, GenerationError
 from ..utils.fair_lock import ComputeLock
 from ..utils.openmp import at_most
+from ..weights.tensor_file import TensorFile
+from ..weights.tensors import load_module
 from .adapter_names import Adapters, check_known
 from .draws import Pass, uniforms
 from .embed import Embed

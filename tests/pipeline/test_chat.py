@@ -12,10 +12,10 @@ import torch
 
 import ChatTTS
 from ChatTTS.checkpoints.assets import AssetFolder
-from ChatTTS.checkpoints.loading import load_model
 from ChatTTS.config import VoiceDefaults
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError, NotLoadedError, TextError, VoiceError
+from ChatTTS.loading import load_model
 from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.gpt import EngineOptions

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from ChatTTS.checkpoints import assets
-from ChatTTS.checkpoints.tensors import read_tensors
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, VoiceError
 from ChatTTS.model.dvae import MelDecoder
@@ -22,6 +21,7 @@ from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline import frame_generation
 from ChatTTS.pipeline.utterance import Utterance
 from ChatTTS.voice_learning.recordings import read_recordings
+from ChatTTS.weights.tensors import read_tensors
 from recipes.fine_tune import decoder, export, task
 from recipes.fine_tune.corpus import Corpus, Line, path_of
 from recipes.fine_tune.decoder import DecoderTuning, Example

@@ -10,13 +10,16 @@ Importing it is cheap: torch and the rest are imported with the first name that 
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from .coexistence import check_single_distribution
+from .compat.moved import MovedModules
 from .lazy_names import lazy_names
 from .version import __version__
 
 check_single_distribution()
+sys.meta_path.insert(0, MovedModules())
 
 if TYPE_CHECKING:
     from .audio import compare, read, save, trim_silence

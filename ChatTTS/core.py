@@ -19,8 +19,9 @@ from . import params as parameters
 from .audio import reference_audio
 from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
-from .checkpoints.loading import load_model
+from .compat.calls import ScriptCalls
 from .errors import ChatTTSError, ConfigError, TextError
+from .loading import load_model
 from .model.adapter_names import adapter_folders
 from .model.cuda.graphs import give_back_memory
 from .model.generation import Cancellation
@@ -37,7 +38,6 @@ from .pipeline.head_search import alignment_heads, find_heads, keep_heads
 from .pipeline.model import Model
 from .pipeline.streams import SpeechStream, WaveformStream
 from .pipeline.utterances import Reading, refined_texts, utterances_of, word_reader
-from .script_calls import ScriptCalls
 from .text import Lexicon, Normalizer, load_homophones
 from .text.lexicon import LexiconLike
 from .text.setting_tags import known_settings

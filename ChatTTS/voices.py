@@ -26,7 +26,7 @@ from .utils.folders import data_folder
 from .utils.untrusted import parse_json, read_bytes
 
 if TYPE_CHECKING:
-    from .core import Chat
+    from .loaded_chat import LoadedChat
     from .voice_learning.learning import LearnedVoice
     from .voice_learning.recordings import Recordings
 
@@ -318,7 +318,7 @@ def find_voice(
 
 
 def learn(
-    chat: Chat,
+    chat: LoadedChat,
     recordings: Recordings | str | os.PathLike[str],
     text: str | None = None,
     *,

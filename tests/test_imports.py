@@ -8,82 +8,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 import pytest
 
 from .support.places import ROOT
+from .support.source_imports import Import, imports_of, is_in, modules, parsed_imports, within
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
-
-PACKAGE = ROOT / "ChatTTS"
-
-
-@dataclass(frozen=True)
-class Import:
-    """One imported name in absolute form, such as `ChatTTS.model.dvae` or `torch.nn`."""
-
-    name: str
-    lazy: bool  # inside a function
-    typing_only: bool  # under `if TYPE_CHECKING:`
-
-
-# ---------------------------------------------------------------- reading the sources
-
-
-@cache
-def modules() -> dict[str, Path]:
-    """Return the file of every module of the package, by its dotted name."""
-    found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-@cache
-def imports_of(module: str) -> tuple[Import, ...]:
-    path = modules()[module]
-    is_package = path.name == "__init__.py"
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return tuple(_imports(tree, module if is_package else module.rpartition(".")[0]))
-
-
-def _imports(
-    node: ast.AST, package: str, lazy: bool = False, typing_only: bool = False
-) -> Iterator[Import]:
-    if isinstance(node, ast.Import):
-        for alias in node.names:
-            yield Import(alias.name, lazy, typing_only)
-    elif isinstance(node, ast.ImportFrom):
-        base = _base(node, package)
-        yield Import(base, lazy, typing_only)
-        for alias in node.names:
-            if f"{base}.{alias.name}" in modules():
-                yield Import(f"{base}.{alias.name}", lazy, typing_only)
-    lazy = lazy or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    if isinstance(node, ast.If):
-        typing_only = typing_only or ast.unparse(node.test) == "TYPE_CHECKING"
-    for child in ast.iter_child_nodes(node):
-        yield from _imports(child, package, lazy, typing_only)
-
-
-def _base(node: ast.ImportFrom, package: str) -> str:
-    """Return the absolute name of the X in `from X import y`."""
-    if node.level == 0:
-        return node.module or ""
-    parents = package.split(".")
-    parents = parents[: len(parents) - (node.level - 1)]
-    return ".".join([*parents, node.module] if node.module else parents)
-
-
-def is_in(name: str, roots: tuple[str, ...]) -> bool:
-    return any(name == root or name.startswith(root + ".") for root in roots)
-
 
 # ---------------------------------------------------------------- allowed imports of modules
 
@@ -100,10 +34,6 @@ class Rule:
     modules: tuple[str, ...]
     never: tuple[str, ...]
     indirectly: bool = False
-
-
-def within(parent: str, names: str) -> tuple[str, ...]:
-    return tuple(f"{parent}.{name}" for name in names.split())
 
 
 VELOCITY = "ChatTTS.model.velocity"
@@ -131,8 +61,10 @@ RULES = [
         "models know neither the pipeline that uses them, nor words, nor audio files",
         ("ChatTTS.model",),
         (
-            *within("ChatTTS", "core cli text audio serving pipeline voices"),
-            *within("ChatTTS.checkpoints", "assets hashes loading caches script_attributes"),
+            *within(
+                "ChatTTS", "core cli text audio serving pipeline voices loading head_files compat"
+            ),
+            *within("ChatTTS.checkpoints", "assets hashes caches"),
         ),
     ),
     Rule(
@@ -279,7 +211,7 @@ def test_no_module_breaks_an_import_rule(rule: Rule) -> None:
 
 def test_the_rules_see_relative_lazy_and_indirect_imports() -> None:
     tree = ast.parse("def f():\n    from ..config import Config\n    from . import dvae\n")
-    assert {(item.name, item.lazy) for item in _imports(tree, "ChatTTS.model")} == {
+    assert {(item.name, item.lazy) for item in parsed_imports(tree, "ChatTTS.model")} == {
         ("ChatTTS.config", True),
         ("ChatTTS.model", True),
         ("ChatTTS.model.dvae", True),
@@ -416,7 +348,7 @@ def test_every_declared_dependency_is_used() -> None:
     for folder in ("examples", "recipes"):
         for source in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(source.read_text(encoding="utf-8"))
-            used |= {distribution_of(item.name) for item in _imports(tree, folder)}
+            used |= {distribution_of(item.name) for item in parsed_imports(tree, folder)}
     by_servers = {"websockets", "python-multipart"}  # uvicorn's sockets, FastAPI's forms
     assert (core | extras) - used - by_servers == set()
 

@@ -1,1 +1,1 @@
-"""Checkpoints: found, downloaded, verified, opened and loaded."""
+"""Checkpoints: found, downloaded and verified."""

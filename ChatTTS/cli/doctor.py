@@ -137,9 +137,9 @@ def _processors() -> Iterator[Finding]:
 def _kernels() -> Iterator[Finding]:
     """Check that the engine's CPU kernels work; compile them if they were not yet."""
     try:
+        from ..model.instruction_sets import FORCED, chosen, forced
         from ..model.native.build import BuildError
         from ..model.native.library import load
-        from ..model.native.variants import FORCED, chosen, forced
 
         kernels = load()
         about = kernels.velocity_build().decode("ascii")

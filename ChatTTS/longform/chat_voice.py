@@ -11,7 +11,7 @@ from .kept_lines import SpokenLine, SpokenPart
 from .planned import PlannedLine
 
 if TYPE_CHECKING:
-    from ..core import Chat
+    from ..loaded_chat import LoadedChat
 
 
 class ChatVoice:
@@ -22,7 +22,7 @@ class ChatVoice:
         warn: called with each warning, which names its line.
     """
 
-    def __init__(self, chat: Chat, warn: Callable[[str], None]) -> None:
+    def __init__(self, chat: LoadedChat, warn: Callable[[str], None]) -> None:
         self._chat, self._warn = chat, warn
 
     def speak(self, planned: PlannedLine, stop: threading.Event) -> SpokenLine | None:

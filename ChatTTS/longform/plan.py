@@ -24,7 +24,7 @@ from .script import Line, Script, Style
 from .settings import ReadSettings, Role
 
 if TYPE_CHECKING:
-    from ..core import Chat
+    from ..loaded_chat import LoadedChat
     from ..pipeline.model import Model
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,9 @@ class Planner:
         ConfigError: the voice cannot use the lexicon.
     """
 
-    def __init__(self, chat: Chat, model: Model, checkpoint: str, settings: ReadSettings) -> None:
+    def __init__(
+        self, chat: LoadedChat, model: Model, checkpoint: str, settings: ReadSettings
+    ) -> None:
         self._chat, self._model, self._settings = chat, model, settings
         self._reading = Reading(
             chat.normalizer,

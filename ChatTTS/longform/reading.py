@@ -19,7 +19,7 @@ from .script import Script
 from .settings import ReadSettings
 
 if TYPE_CHECKING:
-    from ..core import Chat
+    from ..loaded_chat import LoadedChat
     from ..pipeline.model import Model
 
 logger = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ SIDE_BY_SIDE = 8
 
 
 def read_aloud(
-    chat: Chat,
+    chat: LoadedChat,
     model: Model,
     checkpoint: Path,
     script: Script | str,

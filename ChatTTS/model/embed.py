@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.tensor_file import TensorFile
-from ..checkpoints.tensors import check_tensors, load_module
 from ..config import EmbedConfig
+from ..weights.tensor_file import TensorFile
+from ..weights.tensors import check_tensors, load_module
 from .placement import Placement, computed
 
 # Modules of the published class, and those that have their weights here.

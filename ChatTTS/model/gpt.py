@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
-from ..checkpoints.adapters import read_adapter
 from ..config import Config
 from ..errors import ConfigError, EngineUnavailableError
 from ..utils.fair_lock import ComputeLock, FairLock, NoLock
 from ..utils.locks import new_lock
 from .adapter_names import Adapters
+from .adapter_reader import read_adapter
 from .cuda.support import why_no_kernels
 from .embed import Embed, load_embed
 from .engine_choice import (
@@ -27,9 +27,9 @@ from .engine_choice import (
     velocity_is_faster,
 )
 from .generation import Cancellation, Delta, GenerationRequest, Generator
-from .llama import StandardEngine, llama_config, load_llama
+from .llama import StandardEngine, load_llama
 from .llama_adapters import LlamaAdapters
-from .llama_config import LlamaShape, read_llama_shape
+from .llama_config import LlamaShape, llama_config, read_llama_shape
 from .placement import Placement
 from .tokenizer import Tokenizer
 

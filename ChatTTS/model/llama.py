@@ -10,7 +10,7 @@ import inspect
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.tensor_file import TensorFile
-from ..checkpoints.tensors import load_module
 from ..config import checked_heads
 from ..errors import AssetError, EngineUnavailableError, GenerationError
 from ..utils.fair_lock import ComputeLock
 from ..utils.openmp import at_most
+from ..weights.tensor_file import TensorFile
+from ..weights.tensors import load_module
 from .adapter_names import Adapters, check_known
 from .draws import Pass, uniforms
 from .embed import Embed
@@ -39,39 +39,12 @@ from .generation import (
 )
 from .head_attention import HeadAttention
 from .llama_adapters import LlamaAdapters
-from .llama_config import LlamaShape, check_rotation
+from .llama_config import check_rotation
 from .processors import PENALTY_WINDOW, count_repetitions
 from .sampling import SamplingTensors, draw_ids, penalties
 from .transformers_import import importing_transformers
 
 logger = logging.getLogger(__name__)
-
-
-def llama_config(shape: LlamaShape, attention: str = "sdpa") -> Any:
-    """Return a transformers ``LlamaConfig``.
-
-    Raises:
-        AssetError: transformers rejects it.
-    """
-    with importing_transformers():
-        from transformers import LlamaConfig
-
-    values = {**asdict(shape), "attn_implementation": attention}
-    scaling = values.pop("rope_scaling")
-    if scaling:
-        values["rope_scaling"] = {**scaling, "rope_theta": shape.rope_theta}
-    try:
-        return LlamaConfig(
-            **values,
-            vocab_size=1,
-            bos_token_id=None,
-            eos_token_id=None,
-            pad_token_id=None,
-        )
-    except Exception as error:  # transformers raises many kinds
-        raise AssetError(
-            f"asset/gpt/config.json describes no Llama ({error}); restore the file"
-        ) from error
 
 
 def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dtype) -> nn.Module:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 from ..config import GPTConfig
 from ..errors import AssetError, shown
 from ..utils.untrusted import read_json
+from .transformers_import import importing_transformers
 
 _SIZES = (
     "hidden_size",
@@ -89,6 +90,33 @@ def read_llama_shape(path: Path, sizes: GPTConfig) -> LlamaShape:
         return _shape(values, sizes)
     except ValueError as error:
         raise AssetError(f"{path} describes no Llama ({error}); restore the file") from None
+
+
+def llama_config(shape: LlamaShape, attention: str = "sdpa") -> Any:
+    """Return a transformers ``LlamaConfig``.
+
+    Raises:
+        AssetError: transformers rejects it.
+    """
+    with importing_transformers():
+        from transformers import LlamaConfig
+
+    values = {**asdict(shape), "attn_implementation": attention}
+    scaling = values.pop("rope_scaling")
+    if scaling:
+        values["rope_scaling"] = {**scaling, "rope_theta": shape.rope_theta}
+    try:
+        return LlamaConfig(
+            **values,
+            vocab_size=1,
+            bos_token_id=None,
+            eos_token_id=None,
+            pad_token_id=None,
+        )
+    except Exception as error:  # transformers raises many kinds
+        raise AssetError(
+            f"asset/gpt/config.json describes no Llama ({error}); restore the file"
+        ) from error
 
 
 def check_rotation(head_dim: int, *tables: Tensor) -> None:

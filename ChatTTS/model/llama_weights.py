@@ -9,9 +9,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from ..checkpoints.tensor_file import TensorFile
-from ..checkpoints.tensors import check_tensors, finite
 from ..errors import EngineUnavailableError
+from ..weights.tensor_file import TensorFile
+from ..weights.tensors import check_tensors, finite
 from .llama_config import LlamaShape
 from .share import Share
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from ..errors import ConfigError, shown
-from .native import variants
+from . import instruction_sets
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,9 @@ def fast_dtype(device: torch.device) -> torch.dtype:
         return torch.float16
     # This private function is missing in older releases of torch.
     has_bf16 = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
-    return torch.bfloat16 if has_bf16() or variants.multiplies_bf16_on_arm() else torch.float32
+    return (
+        torch.bfloat16 if has_bf16() or instruction_sets.multiplies_bf16_on_arm() else torch.float32
+    )
 
 
 def _computes_bf16(device: torch.device) -> bool:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..errors import AssetError
-from .llama_config import LlamaShape, check_rotation, no_rotation
+from .llama_config import LlamaShape, check_rotation, llama_config, no_rotation
 from .transformers_import import importing_transformers
 
 
@@ -33,8 +33,6 @@ def _scaled_tables(shape: LlamaShape, positions: Tensor) -> tuple[Tensor, Tensor
     """Return the tables of a scaled embedding; transformers implements the kinds of scaling."""
     with importing_transformers():
         from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
-
-    from .llama import llama_config
 
     try:
         tables = LlamaRotaryEmbedding(config=llama_config(shape))(positions, positions[None].long())

@@ -8,9 +8,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from ..checkpoints.tensor_file import RESTORE
 from ..config import VocosConfig
 from ..errors import AssetError, ConfigError, shown
+from ..weights.tensor_file import RESTORE
 from .mel import LogMel
 from .vocoder_modules import ISTFT, ISTFTHead, VocosBackbone
 

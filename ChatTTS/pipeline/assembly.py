@@ -20,9 +20,9 @@ from ..text.tags import without_border_breaks
 from ..utils.locks import ChangeNotifier, WakeSignal
 from .decode_worker import DecodeClient, DecodeJob, DecodeWorker
 from .decoding import UtteranceDecoder
-from .frame_generation import Utterance, UtteranceUpdate
 from .results import Piece, SpokenText, SpokenUtterance
 from .schedules import PlaybackClock
+from .utterance import Utterance, UtteranceUpdate
 from .utterance_words import MakeWords, UtteranceWords
 
 logger = logging.getLogger(__name__)

@@ -15,12 +15,13 @@ from ..utils.progress import progress
 from .assembly import WaveformAssembler
 from .decode_worker import MOST_FRAMES
 from .decoding import UtteranceDecoder
-from .frame_generation import Utterance, UtteranceUpdate, choose_seed, refine, speak
+from .frame_generation import choose_seed, refine, speak
 from .guard import RETRY, make_guard
 from .model import Model
 from .results import EmptySpeechError, SpokenText, Waveforms
 from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
 from .streams import GenerationThread
+from .utterance import Utterance, UtteranceUpdate
 from .utterance_words import MakeWords, word_maker
 from .utterances import ReadTexts
 

@@ -14,8 +14,8 @@ from ..model.tokenizer import Tokenizer
 from ..text.alignment import TextColumns
 from ..text.spoken_words import Reader
 from .faults import FaultFinder, FrameFault, Limits
-from .frame_generation import Utterance
 from .results import Fault
+from .utterance import Utterance
 from .utterance_words import sample_at, spoken_columns
 from .word_alignment import WordAligner
 

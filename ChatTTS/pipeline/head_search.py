@@ -18,10 +18,11 @@ from ..model.generation import Cancellation, Delta, FinishReason
 from ..model.tokenizer import spoken_part
 from ..params import InferCodeParams
 from ..utils.progress import progress
-from .frame_generation import Utterance, speak
+from .frame_generation import speak
 from .head_scores import HeadChoice, ScoredHead, choose_heads, score_heads
 from .model import Model
 from .sample_sentences import sample_sentences
+from .utterance import Utterance
 
 logger = logging.getLogger(__name__)
 

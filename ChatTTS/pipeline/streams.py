@@ -18,8 +18,8 @@ from ..params import InferCodeParams
 from ..text.lexicon import LexiconUse
 from ..utils.process_hooks import register_thread_owner, start_thread
 from .assembly import WaveformAssembler
-from .frame_generation import UtteranceUpdate
 from .results import EmptySpeechError, Piece, SpokenUtterance
+from .utterance import UtteranceUpdate
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Stream[Any]")

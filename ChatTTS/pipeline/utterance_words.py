@@ -14,8 +14,8 @@ from ..model.tokenizer import Tokenizer, spoken_part
 from ..text.alignment import TextColumns, text_columns
 from ..text.spoken_words import Reader
 from ..text.tags import without_border_breaks
-from .frame_generation import Utterance
 from .results import Word
+from .utterance import Utterance
 from .word_alignment import WordAligner, WordFrames
 
 # Frames that may wait to be aligned. More at once cost less each, but wait in memory.

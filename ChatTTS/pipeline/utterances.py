@@ -16,8 +16,8 @@ from ..text.pronunciation.given import spelled_out
 from ..text.pronunciation.stand_ins import with_stand_ins, without_stand_ins
 from ..text.punctuation import join_lines
 from ..text.spoken_words import CallerWord, Reader, assign_words, caller_words
-from .frame_generation import Utterance
 from .model import Model
+from .utterance import Utterance
 
 logger = logging.getLogger(__name__)
 

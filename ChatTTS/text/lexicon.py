@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ..errors import ConfigError, TextError, shown
+from .lexicon_file import read_lexicon_file
 from .pronunciation.given import MARK, NOTATIONS, Pronunciation
 
 MOST_ENTRIES = 1000
@@ -186,9 +187,20 @@ class Lexicon:
             ConfigError: the file cannot be read, or an entry cannot be used; the message has the
                 file and the line.
         """
-        from .lexicon_file import read_lexicon
-
-        return read_lexicon(Path(path))
+        file = read_lexicon_file(Path(path))
+        words: set[str] = set()
+        for word, said in file.table.items():
+            try:
+                entry = _entry(word, said)
+                if entry.word in words:
+                    raise _wrong(entry.word, "it is there twice")
+            except ConfigError as error:
+                raise file.error(error, word) from error
+            words.add(entry.word)
+        try:
+            return cls.of(file.table)
+        except ConfigError as error:
+            raise file.error(error) from error
 
     def extended(self, other: Lexicon) -> Lexicon:
         """Return the entries of both; those of ``other`` replace entries for their words."""

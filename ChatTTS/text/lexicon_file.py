@@ -1,14 +1,15 @@
-"""Read a lexicon from a file in TOML; an error has the file and the line."""
+"""The file of a lexicon, in TOML; its errors have the file and the line."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError
 from ..utils.untrusted import read_bytes
-from .lexicon import Lexicon, LexiconEntry
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -18,8 +19,32 @@ else:
 _LONGEST_FILE = 1 << 20  # bytes; more than the most entries of the greatest length
 
 
-def read_lexicon(path: Path) -> Lexicon:
-    """Return the lexicon of a file: see :meth:`.lexicon.Lexicon.load`."""
+@dataclass(frozen=True)
+class LexiconFile:
+    """A file in TOML.
+
+    Attributes:
+        path: where it is.
+        text: what it holds.
+        table: the values of its keys, unchecked.
+    """
+
+    path: Path
+    text: str
+    table: Mapping[str, Any]
+
+    def error(self, reason: object, word: str | None = None) -> ConfigError:
+        """Return the error of an entry, or of the file, that has its place."""
+        line = "" if word is None else _line_of(word, self.text)
+        return ConfigError(f"{self.path}{line}: {reason}")
+
+
+def read_lexicon_file(path: Path) -> LexiconFile:
+    """Read a file in TOML.
+
+    Raises:
+        ConfigError: it cannot be read, or is no TOML.
+    """
     try:
         text = read_bytes(path, _LONGEST_FILE).decode("utf-8-sig")
     except OSError as error:
@@ -28,27 +53,9 @@ def read_lexicon(path: Path) -> Lexicon:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ConfigError(f"{path}, line {line}: the lexicon is no text in UTF-8") from error
     try:
-        table = tomllib.loads(text)
+        return LexiconFile(path, text, tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(f"{path}: the lexicon is no TOML: {error}") from error
-    words: set[str] = set()
-    for word, said in table.items():
-        try:
-            (entry,) = Lexicon.of({word: said}).entries
-            _check_new(entry, words)
-        except ConfigError as error:
-            raise ConfigError(f"{path}{_line_of(word, text)}: {error}") from error
-    try:
-        return Lexicon.of(table)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
-
-
-def _check_new(entry: LexiconEntry, words: set[str]) -> None:
-    """Note the word of an entry; raise ConfigError if it was there before, spaced differently."""
-    if entry.word in words:
-        raise ConfigError(f"lexicon entry {entry.word!r}: it is there twice")
-    words.add(entry.word)
 
 
 def _line_of(word: str, text: str) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from ..lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from .dl import check_all_assets, download_all_assets
-    from .gpu import select_device
-    from .io import FileLike, del_all, get_latest_modified_file, load_safetensors
-    from .log import logger
+    from ..compat.dl import check_all_assets, download_all_assets
+    from ..compat.gpu import select_device
+    from ..compat.io import FileLike, del_all, get_latest_modified_file, load_safetensors
+    from ..compat.log import logger
 
 __all__ = [
     "FileLike",

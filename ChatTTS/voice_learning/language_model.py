@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from ..checkpoints.assets import AssetFolder
-from ..checkpoints.tensor_file import TensorFile
 from ..config import Config
 from ..errors import AssetError
 from ..model.embed import Embed, load_embed
-from ..model.llama import llama_config, load_llama
-from ..model.llama_config import read_llama_shape
+from ..model.llama import load_llama
+from ..model.llama_config import llama_config, read_llama_shape
 from ..model.placement import Placement
+from ..weights.tensor_file import TensorFile
 from .sequences import IGNORED, CodeBatch, codebook_losses, embed_batch
 
 

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ChatTTS.checkpoints.adapters import CONFIG, SPEAKER, WEIGHTS
+from ChatTTS.model.adapter_reader import CONFIG, SPEAKER, WEIGHTS
 from ChatTTS.model.adapters import module_of, projections
 from ChatTTS.model.llama_config import LlamaShape
 

@@ -27,7 +27,7 @@ import ChatTTS
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import GenerationRequest, Sampling
-from ChatTTS.model.native.variants import FORCED, VARIANTS, forced
+from ChatTTS.model.instruction_sets import FORCED, VARIANTS, forced
 from ChatTTS.model.tokenizer import code_prompt
 
 from ..common.command import check_at_least_one, new_parser, origin, write_json

@@ -18,8 +18,8 @@ from ChatTTS.model.cuda.te_llama import load_te_llama
 from ChatTTS.model.embed import Embed, load_embed
 from ChatTTS.model.generation import Cancellation, GenerationRequest
 from ChatTTS.model.kv_cache import GrowingCache
-from ChatTTS.model.llama import StandardEngine, llama_config, load_llama
-from ChatTTS.model.llama_config import read_llama_shape
+from ChatTTS.model.llama import StandardEngine, load_llama
+from ChatTTS.model.llama_config import llama_config, read_llama_shape
 from ChatTTS.model.placement import choose_placement
 from ChatTTS.utils.fair_lock import NoLock
 

@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from ChatTTS.checkpoints.tensors import read_tensors
 from ChatTTS.core import Chat
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.params import InferCodeParams
-from ChatTTS.pipeline.frame_generation import Utterance, speak
+from ChatTTS.pipeline.frame_generation import speak
+from ChatTTS.pipeline.utterance import Utterance
+from ChatTTS.weights.tensors import read_tensors
 from recipes.voice.evaluation.subject import Subject
 
 from ..common.child import ChildProcess

@@ -17,8 +17,9 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, VoiceError
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.params import InferCodeParams
-from ChatTTS.pipeline.frame_generation import Utterance, speak
+from ChatTTS.pipeline.frame_generation import speak
 from ChatTTS.pipeline.sample_sentences import sample_sentences
+from ChatTTS.pipeline.utterance import Utterance
 from ChatTTS.text import prepare
 from ChatTTS.voice_learning.coded import encode_recordings
 from ChatTTS.voice_learning.language_model import LanguageModel, check_encoder

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from ChatTTS.checkpoints.tensors import load_module, read_tensors
 from ChatTTS.config import Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, VoiceError
@@ -28,6 +27,7 @@ from ChatTTS.model.mel import LogMel
 from ChatTTS.voice_learning.language_model import LanguageModel
 from ChatTTS.voice_learning.recordings import read_recordings
 from ChatTTS.voice_learning.sequences import code_batch, groups_of_similar_length
+from ChatTTS.weights.tensors import load_module, read_tensors
 
 from ..voice.checkpoints import checksum, load_average, read_origin
 from ..voice.evaluation.speech_metrics import Samples

@@ -15,15 +15,15 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ChatTTS.checkpoints.adapters import read_adapter
 from ChatTTS.checkpoints.assets import AssetFolder
-from ChatTTS.checkpoints.tensors import read_tensors
 from ChatTTS.config import Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError
+from ChatTTS.model.adapter_reader import read_adapter
 from ChatTTS.model.adapters import Adapter, module_of
 from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.model.llama_config import read_llama_shape
+from ChatTTS.weights.tensors import read_tensors
 
 from .corpus import Corpus, path_of
 from .decoder import is_tuned, load_tuned_decoder

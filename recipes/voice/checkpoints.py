@@ -19,8 +19,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ChatTTS.checkpoints.tensors import load_module, read_tensors
 from ChatTTS.errors import AssetError
+from ChatTTS.weights.tensors import load_module, read_tensors
 
 _MODEL, _AVERAGE, _OPTIMIZER = "model", "average", "optimizer"
 

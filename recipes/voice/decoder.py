@@ -19,10 +19,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
-from ChatTTS.checkpoints.tensors import load_module, read_tensors
 from ChatTTS.config import ConvNetConfig
 from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.weights.tensors import load_module, read_tensors
 
 from .adversary import Discriminator, discriminator_loss, generator_losses
 from .checkpoints import checksum, load_average

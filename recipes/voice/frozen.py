@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from ChatTTS.checkpoints.tensors import load_module, read_tensors
 from ChatTTS.model.dvae import DVAE
+from ChatTTS.weights.tensors import load_module, read_tensors
 
 from .checkpoints import load_average
 from .codec import CODEC, NAME

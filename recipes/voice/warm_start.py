@@ -10,8 +10,8 @@ import logging
 
 from torch import nn
 
-from ChatTTS.checkpoints.tensors import load_module, read_tensors
 from ChatTTS.model.embed import from_published
+from ChatTTS.weights.tensors import load_module, read_tensors
 
 from .language_model import SpeechModel
 from .run import Run

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ChatTTS.model.instruction_sets import VARIANTS, Variant
 from ChatTTS.model.native import delivered
-from ChatTTS.model.native.variants import VARIANTS, Variant
 
 _SOURCE = Path(delivered.__file__).parent / "velocity.cpp"
 # Those of a compilation by the user (ChatTTS/model/native/build.py), and no symbols for debuggers.

@@ -19,8 +19,8 @@ from benchmarks.common.random_checkpoint import add_size_arguments, config_from,
 from benchmarks.common.report import Round, medians, ratios
 from benchmarks.cpu import standard
 from ChatTTS.checkpoints.assets import AssetFolder
-from ChatTTS.checkpoints.loading import load_model
 from ChatTTS.config import Config
+from ChatTTS.loading import load_model
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.placement import choose_placement
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from benchmarks.common.random_adapter import save_adapter
-from ChatTTS.checkpoints.adapters import CONFIG, SPEAKER, WEIGHTS, read_adapter
 from ChatTTS.errors import AssetError
+from ChatTTS.model.adapter_reader import CONFIG, SPEAKER, WEIGHTS, read_adapter
 
 from ..support.adapter_tools import shape_of
 from ..support.mutation import changed_bytes, changed_value

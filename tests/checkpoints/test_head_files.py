@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ChatTTS.checkpoints import head_files
+from ChatTTS import head_files
 from ChatTTS.checkpoints.assets import AssetFolder, Origin
 from ChatTTS.checkpoints.hashes import verify
 from ChatTTS.config import AlignmentHeads, Config

@@ -12,12 +12,12 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from ChatTTS.checkpoints.tensor_file import TensorFile
-from ChatTTS.checkpoints.tensors import load_module
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, GenerationError
 from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.utils.untrusted import open_regular, read_bytes, read_json
+from ChatTTS.weights.tensor_file import TensorFile
+from ChatTTS.weights.tensors import load_module
 
 from ..support import hostile_cases
 from ..support.hostile_cases import INF, NAN

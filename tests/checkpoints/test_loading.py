@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from ChatTTS.checkpoints.assets import AssetFolder
-from ChatTTS.checkpoints.loading import load_model
 from ChatTTS.errors import AssetError, ConfigError
+from ChatTTS.loading import load_model
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.placement import choose_placement, fast_dtype
 

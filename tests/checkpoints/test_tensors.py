@@ -15,8 +15,8 @@ from safetensors.torch import save_file
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from ChatTTS.checkpoints.tensors import load_module, read_tensors
 from ChatTTS.errors import AssetError
+from ChatTTS.weights.tensors import load_module, read_tensors
 
 from ..support.places import DATA
 

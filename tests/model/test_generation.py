@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from ChatTTS.checkpoints.assets import AssetFolder
-from ChatTTS.checkpoints.loading import load_model
 from ChatTTS.errors import ConfigError, GenerationError, TextError
+from ChatTTS.loading import load_model
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import (
     Cancellation,

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from benchmarks.common.random_adapter import save_adapter
-from ChatTTS.checkpoints.adapters import read_adapter
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError
+from ChatTTS.model.adapter_reader import read_adapter
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Cancellation, GenerationRequest, Sampling
 from ChatTTS.model.velocity.generator import VelocityGenerator

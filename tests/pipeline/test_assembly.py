@@ -17,10 +17,10 @@ from ChatTTS.pipeline import assembly
 from ChatTTS.pipeline.assembly import WaveformAssembler
 from ChatTTS.pipeline.decode_worker import MOST_FRAMES, DecodeWorker
 from ChatTTS.pipeline.decoding import UtteranceDecoder
-from ChatTTS.pipeline.frame_generation import Utterance, UtteranceUpdate
 from ChatTTS.pipeline.results import Piece
 from ChatTTS.pipeline.schedules import FixedSize, JustInTime, PlaybackClock
 from ChatTTS.pipeline.streams import GenerationThread
+from ChatTTS.pipeline.utterance import Utterance, UtteranceUpdate
 from ChatTTS.utils.fair_lock import NoLock
 
 HOP, REACH = 4, 5

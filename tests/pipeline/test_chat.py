@@ -12,18 +12,18 @@ import torch
 
 import ChatTTS
 from ChatTTS.checkpoints.assets import AssetFolder
-from ChatTTS.checkpoints.loading import load_model
 from ChatTTS.config import VoiceDefaults
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError, NotLoadedError, TextError, VoiceError
+from ChatTTS.loading import load_model
 from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.speaker import encode_sample
-from ChatTTS.pipeline.frame_generation import Utterance
 from ChatTTS.pipeline.frame_generation import speak as generate_speech
 from ChatTTS.pipeline.results import EmptySpeechError
+from ChatTTS.pipeline.utterance import Utterance
 
 from ..support.bundled_voice import NAMES
 from ..support.chat_tools import LIVELY, TEXT, EndsAtOnce, Recording, equal, speak

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ChatTTS.checkpoints.assets import AssetFolder
-from ChatTTS.checkpoints.loading import load_model
+from ChatTTS.loading import load_model
 from ChatTTS.model import processors
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Cancellation, GenerationRequest, Sampling
@@ -25,8 +25,9 @@ from ChatTTS.model.speaker import decode_sample, encode_sample
 from ChatTTS.model.synthesis import Synthesizer
 from ChatTTS.model.tokenizer import Prompt, code_prompt, refine_prompt
 from ChatTTS.params import InferCodeParams, RefineTextParams
-from ChatTTS.pipeline.frame_generation import Utterance, refine, speak
+from ChatTTS.pipeline.frame_generation import refine, speak
 from ChatTTS.pipeline.model import Model
+from ChatTTS.pipeline.utterance import Utterance
 from ChatTTS.text import Normalizer
 from ChatTTS.utils import base16384
 

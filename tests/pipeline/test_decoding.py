@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ChatTTS.checkpoints.assets import AssetFolder
-from ChatTTS.checkpoints.loading import load_model
 from ChatTTS.errors import ChatTTSError, ConfigError
+from ChatTTS.loading import load_model
 from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.native.build import BuildError

@@ -14,9 +14,9 @@ from ChatTTS.model.generation import Cancellation, Delta, FinishReason, Generati
 from ChatTTS.model.tokenizer import spoken_part
 from ChatTTS.pipeline.assembly import WaveformAssembler
 from ChatTTS.pipeline.faults import FaultFinder, FaultKind, FrameFault, Limits
-from ChatTTS.pipeline.frame_generation import UtteranceUpdate
 from ChatTTS.pipeline.results import Fault, Piece, Waveforms
 from ChatTTS.pipeline.streams import SpeechStream
+from ChatTTS.pipeline.utterance import UtteranceUpdate
 from ChatTTS.pipeline.word_alignment import LAG
 
 from ..support.chat_tools import Recording

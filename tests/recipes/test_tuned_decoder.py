@@ -13,14 +13,15 @@ import torch
 from torch import Tensor
 
 from ChatTTS.checkpoints import assets
-from ChatTTS.checkpoints.tensors import read_tensors
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, VoiceError
 from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline import frame_generation
+from ChatTTS.pipeline.utterance import Utterance
 from ChatTTS.voice_learning.recordings import read_recordings
+from ChatTTS.weights.tensors import read_tensors
 from recipes.fine_tune import decoder, export, task
 from recipes.fine_tune.corpus import Corpus, Line, path_of
 from recipes.fine_tune.decoder import DecoderTuning, Example
@@ -101,7 +102,7 @@ def examples(run: Run, chat: Chat, corpus: Corpus) -> tuple[Sequence[Example], S
 def test_states_are_those_of_generation(chat: Chat, run: Run) -> None:
     """The Decoder learns from what it reads later: the engine's states of the same codes."""
     speaker = chat.sample_random_speaker()
-    utterance = frame_generation.Utterance(0, 0, TEXT, first=0)
+    utterance = Utterance(0, 0, TEXT, first=0)
     params = InferCodeParams(spk_emb=speaker, **LIVELY).with_defaults(chat.config.defaults.code)
     deltas = [
         update.delta

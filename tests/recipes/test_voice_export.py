@@ -17,7 +17,8 @@ from ChatTTS.front_ends import front_end_named
 from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.vocoder import Vocoder
-from ChatTTS.pipeline.frame_generation import Utterance, speak
+from ChatTTS.pipeline.frame_generation import speak
+from ChatTTS.pipeline.utterance import Utterance
 from recipes.voice import export
 from recipes.voice.batches import speech_batch
 from recipes.voice.checkpoints import Position, save

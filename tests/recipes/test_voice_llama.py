@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ChatTTS.model.llama import llama_config
-from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.llama_config import LlamaShape, llama_config
 from ChatTTS.model.transformers_import import importing_transformers
 from recipes.voice.llama import Guidance, Llama
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from ChatTTS.checkpoints.tensors import read_tensors
 from ChatTTS.core import Chat
+from ChatTTS.weights.tensors import read_tensors
 from recipes.voice.__main__ import main
 from recipes.voice.recite import Reciting, recite
 from recipes.voice.styles import VOICES

@@ -175,7 +175,9 @@ def test_names_before_a_load_keep_their_error() -> None:
 
 def test_the_published_switch_interrupts_what_runs(standard: Chat) -> None:
     standard.context.set(False)
-    params = standard.InferCodeParams(**LIVELY)
+    # Long enough that a busy machine does not find its end before the switch.
+    lengths = {"min_new_token": 1500, "max_new_token": 1500}
+    params = standard.InferCodeParams(**{**LIVELY, **lengths})
     stream = standard.infer(TEXT, True, skip_refine_text=True, params_infer_code=params)
     next(stream)
     standard.context.set(True)

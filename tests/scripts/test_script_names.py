@@ -19,8 +19,8 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import VoiceError
 from ChatTTS.model.dvae import GFSQ, DVAEDecoder
 from ChatTTS.model.speaker import Speaker
-from ChatTTS.norm import Normalizer
-from ChatTTS.utils.gpu_utils import select_device
+from ChatTTS.norm import Normalizer  # type: ignore[import-not-found]
+from ChatTTS.utils.gpu_utils import select_device  # type: ignore[import-not-found]
 
 from ..support.chat_tools import LIVELY, TEXT, Recording, equal, speak
 from ..support.places import DATA

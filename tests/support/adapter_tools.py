@@ -10,8 +10,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from benchmarks.common.random_adapter import save_adapter
-from ChatTTS.checkpoints.adapters import read_adapter
 from ChatTTS.config import Config
+from ChatTTS.model.adapter_reader import read_adapter
 from ChatTTS.model.adapters import Adapter, module_of
 from ChatTTS.model.llama_config import LlamaShape, read_llama_shape
 

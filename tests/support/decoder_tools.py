@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from ChatTTS.checkpoints.assets import AssetFolder
-from ChatTTS.checkpoints.loading import load_model
 from ChatTTS.config import ConvNetConfig, MelConfig, VocosConfig
 from ChatTTS.core import Chat
+from ChatTTS.loading import load_model
 from ChatTTS.model.cuda.decoder import CudaStreamingDecoder
 from ChatTTS.model.cuda.decoder_layers import cuda_layers
 from ChatTTS.model.cuda.graphs import Recorder

@@ -14,7 +14,8 @@ import pytest
 from ChatTTS.model.native import build, library
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.llama import TorchLlama
-from ChatTTS.model.velocity.model_loader import LoadedModel, ModelLoader
+from ChatTTS.model.velocity.loaded_model import LoadedModel
+from ChatTTS.model.velocity.model_loader import ModelLoader
 
 from .places import DATA, ROOT
 from .velocity_models import make_team

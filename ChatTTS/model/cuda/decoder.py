@@ -18,12 +18,12 @@ from ...utils.locks import new_lock
 from ..code_tables import FrameFeatures
 from ..decoder_layers import mel_layers
 from ..dvae import MelDecoder
+from ..precision import ieee_float32
 from ..streaming_decoder import DecoderInput, check_inputs, check_owner
 from .decoder_layers import CudaLayer, cuda_layers, total_delay
 from .failures import patience, wait_for
 from .graphs import Recorder, Recording
 from .launch_shapes import LaunchShapes
-from .precision import ieee_float32
 
 # The length of an utterance that has not ended.
 _UNKNOWN = 2**62

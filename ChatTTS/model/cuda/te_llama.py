@@ -13,6 +13,7 @@ from torch import Tensor
 from ...utils.locks import new_lock
 from ..llama_config import LlamaShape
 from ..llama_weights import LayerWeights, LlamaFile
+from ..precision import ieee_float32
 from ..rotary import rotary_tables
 from . import graphs
 from .graphs import Recorder, Recording
@@ -20,7 +21,6 @@ from .kernels.norm import rms_norm
 from .kernels.prefill import tiles_of
 from .layers import AttentionMetadata, TritonLayers
 from .paged_cache import BlockStore, PagedCache
-from .precision import ieee_float32
 from .support import on_device
 
 BLOCK_SIZE = 32

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from ...utils.kept_files import UNFINISHED, KeptFolder, UnsafeFileError, remove_unfinished
 from ...utils.progress import announce, progress
-from . import variants
+from .. import instruction_sets
 from .delivered import DamagedError, delivered, sources
 
 logger = logging.getLogger(__name__)
@@ -98,7 +98,7 @@ def library(*, anew: bool = False) -> Library:
 
 def _delivered() -> Library | None:
     """Return the library that came with the package; None where there is none, or none wanted."""
-    variant = variants.chosen()
+    variant = instruction_sets.chosen()
     if variant is None or os.environ.get("CXX"):
         return None
     try:
@@ -164,7 +164,7 @@ def _compiler() -> list[str]:
         if shutil.which(command[0]) is not None:
             return [*command, *_FLAGS, *_for_which_cpu(command)]
     if not named and find_spec(_ZIG) is not None:
-        forced = variants.forced()
+        forced = instruction_sets.forced()
         target = _native_target() if forced is None else forced.target
         return [sys.executable, "-m", _ZIG, "c++", *_FLAGS, f"-mcpu={target}"]
     raise BuildError(
@@ -176,20 +176,23 @@ def _compiler() -> list[str]:
 
 def _native_target() -> str:
     """Return this processor by Zig's name, without what the system does not let it use."""
-    if variants.architecture() != "x86_64" or variants.allows_amx():
+    if instruction_sets.architecture() != "x86_64" or instruction_sets.allows_amx():
         return "native"
-    return "-".join(["native", *sorted(variants.AMX)])
+    return "-".join(["native", *sorted(instruction_sets.AMX)])
 
 
 def _for_which_cpu(command: list[str]) -> list[str]:
     """Return the flags of a forced variant, or for this processor where ``CXX`` has none."""
-    if (variant := variants.forced()) is not None:
+    if (variant := instruction_sets.forced()) is not None:
         return list(variant.flags)
     if any(part.startswith(("-march=", "-mcpu=")) for part in command):
         return []
-    if variants.architecture() != "x86_64":
+    if instruction_sets.architecture() != "x86_64":
         return ["-mcpu=native"]
-    return ["-march=native", *(() if variants.allows_amx() else variants.NO_AMX_FLAGS)]
+    return [
+        "-march=native",
+        *(() if instruction_sets.allows_amx() else instruction_sets.NO_AMX_FLAGS),
+    ]
 
 
 def _machine() -> str:

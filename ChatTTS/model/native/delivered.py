@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .variants import Variant, architecture
+from ..instruction_sets import Variant, architecture
 
 FOLDER = Path(__file__).parent / "delivered"
 CONTENTS = "contents.json"

@@ -21,8 +21,8 @@ from torch import Tensor
 from ...errors import ConfigError
 from ...utils.kept_files import UNFINISHED
 from ...utils.machine import checked_threads
+from ..instruction_sets import allows_amx
 from . import build
-from .variants import allows_amx
 
 # Weight kinds, as weights.h numbers them. "wide bfloat16" are weights of bfloat16 that are widened
 # for inputs in float32, whose products have the same bits in all variants of the kernels.

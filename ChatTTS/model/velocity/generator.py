@@ -15,8 +15,8 @@ from ..generation import Cancellation, Delta, GenerationRequest, Sampling
 from ..tokenizer import Tokenizer
 from .async_llm_engine import AsyncLLMEngine
 from .configs import EngineArgs
-from .executor import make_executor
 from .llm_engine import LLMEngine
+from .make_executor import make_executor
 from .output import RequestOutput
 from .request import EngineRequest
 from .sampling_params import SamplingParams

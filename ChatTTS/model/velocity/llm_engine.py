@@ -18,7 +18,8 @@ from ..draws import DrawKey, Pass
 from ..generation import NO_ATTENTION
 from ..tokenizer import Prompt
 from .configs import EngineArgs, EngineConfig
-from .executor import ExecutorBase, make_executor
+from .executor import ExecutorBase
+from .make_executor import make_executor
 from .metrics import Metrics
 from .output import RequestOutput
 from .output_processor import OutputProcessor

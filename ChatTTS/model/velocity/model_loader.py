@@ -4,33 +4,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from ...checkpoints.adapters import read_adapter
 from ...config import Config
 from ...utils import machine
-from ..adapters import Adapter
+from ..adapter_reader import read_adapter
 from ..cuda import graphs
 from ..cuda.support import must_fit, why_no_kernels
-from ..draws import Pass
 from ..embed import Embed, load_embed
 from ..llama_config import LlamaShape, read_llama_shape
 from ..llama_weights import LlamaFile
 from ..native.build import BuildError
 from ..native.library import KINDS, Team
 from ..native.linear import PackedLinear
-from ..placement import Placement, choose_placement
+from ..placement import choose_placement
 from ..rotary import rotary_tables
 from ..share import GatheredLinear, Peers, Share
 from ..tokenizer import Tokenizer
 from .attention import Attention, TorchAttention
 from .configs import EngineConfig, ParallelConfig
 from .llama import LlamaModel, TorchLlama
+from .loaded_model import LoadedModel
 from .matrices import MatrixLinear, MatrixMaker, PackedMatrix, TiledMatrix, WholeMatrix
 from .native.llama import NativeLlama
 from .native.packing import packed_weights
@@ -43,41 +42,6 @@ from .tiles import RowLinear
 logger = logging.getLogger(__name__)
 
 _HEADS = ("head_text", "head_code")
-
-
-@dataclass(frozen=True)
-class LoadedModel:
-    """Everything that a step computes with.
-
-    Attributes:
-        how: a description of the kernels and the dtype, for logs and the system check.
-        share, peers: the rank, and how it reaches the others, if it is not the only one.
-        recorder: records whole steps, if the model runs on Triton kernels.
-        adapters: those that requests may name; batches number them in this order.
-        compiles: whether the first launch of a kernel compiles it.
-    """
-
-    config: Config
-    tokenizer: Tokenizer
-    shape: LlamaShape
-    embed: Embed
-    llama: LlamaModel
-    sampler: Sampler
-    placement: Placement
-    how: str
-    share: Share
-    peers: Peers | None = None
-    recorder: graphs.Recorder | None = None
-    adapters: tuple[Adapter, ...] = ()
-    compiles: bool = False
-
-    @property
-    def ends(self) -> dict[Pass, int]:
-        """The id that ends a sequence, by pass."""
-        return {
-            Pass.CODE: self.embed.num_audio_tokens - 1,
-            Pass.REFINE: self.tokenizer.end_of_refine,
-        }
 
 
 class ModelLoader:

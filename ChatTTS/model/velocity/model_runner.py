@@ -19,7 +19,7 @@ from ..embed import RowKind
 from ..processors import PENALTY_WINDOW
 from ..sampling import Draw
 from .batch import AttentionProbe, HeadSet, InputBatch
-from .model_loader import LoadedModel
+from .loaded_model import LoadedModel
 from .plan import Pending, SequenceData, StepPlan, StepResult, Work
 
 

@@ -28,7 +28,8 @@ from ..tokenizer import Tokenizer
 from .batch import InputBatch
 from .configs import CacheConfig, EngineConfig
 from .first_launches import first_plans
-from .model_loader import LoadedModel, ModelLoader
+from .loaded_model import LoadedModel
+from .model_loader import ModelLoader
 from .model_runner import ModelRunner
 from .plan import (
     BlockMove,

@@ -122,7 +122,7 @@ def memory(
     import torch
 
     from ChatTTS.checkpoints.assets import AssetFolder
-    from ChatTTS.checkpoints.loading import load_model
+    from ChatTTS.loading import load_model
     from ChatTTS.model.gpt import EngineOptions
     from ChatTTS.model.placement import choose_placement
     from ChatTTS.model.streaming_decoder import DecoderInput

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 import torch
 
-from ChatTTS.checkpoints import loading
+from ChatTTS import loading
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.cuda.decoder import CudaStreamingDecoder
 from ChatTTS.model.cuda.graphs import Recorder

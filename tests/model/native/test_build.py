@@ -117,7 +117,7 @@ def test_the_compiler_of_zig_where_there_is_no_other(
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(build, "find_spec", lambda name: name == "ziglang")
-    monkeypatch.setattr("ChatTTS.model.native.variants.allows_amx", lambda: True)
+    monkeypatch.setattr("ChatTTS.model.instruction_sets.allows_amx", lambda: True)
     command = build._compiler()
     assert command[:4] == [sys.executable, "-m", "ziglang", "c++"]
     assert "-mcpu=native" in command

@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ChatTTS.checkpoints.assets import AssetFolder
-from ChatTTS.checkpoints.loading import load_model
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
+from ChatTTS.loading import load_model
 from ChatTTS.model.dvae import DVAE, ConvNeXtBlock, MelDecoder
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.gpt import EngineOptions

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from ChatTTS.model.native import build, delivered, library, variants
+from ChatTTS.model import instruction_sets
+from ChatTTS.model.instruction_sets import Variant
+from ChatTTS.model.native import build, delivered, library
 from ChatTTS.model.native.delivered import (
     CONTENTS,
     ENDINGS,
@@ -21,7 +23,6 @@ from ChatTTS.model.native.delivered import (
     sources,
     system,
 )
-from ChatTTS.model.native.variants import Variant
 from recipes.wheels.kernels import TARGETS, compile_kernels
 
 from ...support.native_tools import Workshop, assert_falls_back
@@ -38,7 +39,7 @@ def workshop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workshop:
 
 @pytest.fixture
 def variant() -> Variant:
-    if (found := variants.chosen()) is None:
+    if (found := instruction_sets.chosen()) is None:
         pytest.skip("no variant is known to run here")
     return found
 

@@ -123,7 +123,7 @@ def test_rotary_tables_are_those_of_transformers() -> None:
     with importing_transformers():
         from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
-    from ChatTTS.model.llama import llama_config
+    from ChatTTS.model.llama_config import llama_config
 
     shape = make_shape(head_dim=24, rope_theta=777.0)
     positions = torch.arange(shape.max_position_embeddings)[None]

@@ -26,7 +26,8 @@ from ChatTTS.model.native.linear import PackedLinear
 from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity.configs import CacheConfig, EngineArgs
 from ChatTTS.model.velocity.llama import TorchLlama
-from ChatTTS.model.velocity.model_loader import LoadedModel, ModelLoader
+from ChatTTS.model.velocity.loaded_model import LoadedModel
+from ChatTTS.model.velocity.model_loader import ModelLoader
 from ChatTTS.model.velocity.native.llama import NativeLlama
 from ChatTTS.model.velocity.native.sampler import NativeSampler
 from ChatTTS.model.velocity.sampler import TorchSampler

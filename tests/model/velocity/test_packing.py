@@ -18,7 +18,6 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ChatTTS.checkpoints.tensor_file import TensorFile
 from ChatTTS.errors import OutOfThreadsError
 from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.model.native.library import Team
@@ -26,6 +25,7 @@ from ChatTTS.model.share import Share
 from ChatTTS.model.velocity.native import packed_files, packing
 from ChatTTS.model.velocity.native.fingerprint import PageChecksum, fingerprint
 from ChatTTS.utils.kept_files import UNFINISHED
+from ChatTTS.weights.tensor_file import TensorFile
 
 from ...support.file_tools import give_to_another_user
 from ...support.native_tools import run_python

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....utils.progress import progress
-from ...cuda.precision import ieee_float32
 from ...cuda.support import on_device
 from ...draws import Pass
 from ...embed import RowKind
+from ...precision import ieee_float32
 from ..configs import SchedulerConfig
-from ..model_loader import LoadedModel
+from ..loaded_model import LoadedModel
 from ..model_runner import ModelRunner, SequenceState
 from ..plan import Pending, StepPlan, StepResult, Work
 from .decode import DecodeInput, DecodeSteps

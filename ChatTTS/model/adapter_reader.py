@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from ..errors import AssetError, shown
-from ..model.adapters import Adapter, LowRank, module_of, projections
-from ..model.llama_config import LlamaShape
 from ..utils.untrusted import read_bytes, read_json
-from .tensor_file import TensorFile
-from .tensors import finite
+from ..weights.tensor_file import TensorFile
+from ..weights.tensors import finite
+from .adapters import Adapter, LowRank, module_of, projections
+from .llama_config import LlamaShape
 
 CONFIG, WEIGHTS, SPEAKER = "adapter_config.json", "adapter_model.safetensors", "speaker.txt"
 MOST_RANK = 512

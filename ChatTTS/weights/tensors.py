@@ -67,7 +67,7 @@ def load_module(
 
     Args:
         module: with its final shapes and dtypes; may be built under ``torch.device("meta")``.
-        tensors: by name, such as a :class:`~ChatTTS.checkpoints.tensor_file.TensorFile`.
+        tensors: by name, such as a :class:`~ChatTTS.weights.tensor_file.TensorFile`.
         file: the file that they come from, for messages.
         unused_ok: prefixes of tensors that may be unused. All other unused tensors are named in a
             single warning.

@@ -6,8 +6,8 @@ import logging
 import os
 from pathlib import Path
 
-from .text import Normalizer as TextNormalizer
-from .text import load_homophones
+from ..text import Normalizer as TextNormalizer
+from ..text import load_homophones
 
 __all__ = ["Normalizer"]
 

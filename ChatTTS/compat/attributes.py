@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 
 import torch
 
+from ..checkpoints.assets import published_hashes
 from ..config import AlignmentHeads, Config
 from ..errors import NotLoadedError
 from ..model.dvae import DVAE, MelDecoder
@@ -18,7 +19,6 @@ from ..model.speaker import Speaker
 from ..model.vocoder import Vocoder
 from ..pipeline.model import Model
 from ..utils.lru import CacheCounts
-from .assets import published_hashes
 
 logger = logging.getLogger(__name__)
 

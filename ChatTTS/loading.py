@@ -11,36 +11,36 @@ from typing import TypeVar
 
 import torch
 
-from ..config import Config
-from ..errors import AssetError, ConfigError, VoiceError
-from ..front_ends import front_end_named
-from ..model.adapter_names import Adapters
-from ..model.cuda.decoder import CudaStreamingDecoder
-from ..model.cuda.decoder_layers import CudaLayer, cuda_layers
-from ..model.cuda.graphs import CudaRecorder
-from ..model.cuda.support import must_fit
-from ..model.decoder_layers import vocoder_layers
-from ..model.dvae import DVAE, MelDecoder
-from ..model.gpt import GPT, EngineOptions
-from ..model.native.build import BuildError
-from ..model.native.convnext import accelerate
-from ..model.native.decoder import NativeStreamingDecoder, PackedLayers
-from ..model.native.library import Team
-from ..model.placement import Placement
-from ..model.script_tokenizer import ScriptTokenizer
-from ..model.speaker import Speaker
-from ..model.streaming_decoder import StreamingDecoder
-from ..model.synthesis import Synthesizer
-from ..model.vocoder import Vocoder
-from ..params import InferCodeParams, RefineTextParams
-from ..pipeline.decode_worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, DecodeWorker
-from ..pipeline.model import Model
-from ..utils import machine
-from .adapters import SPEAKER
-from .assets import AssetFolder
+from .checkpoints.assets import AssetFolder
+from .config import Config
+from .errors import AssetError, ConfigError, VoiceError
+from .front_ends import front_end_named
 from .head_files import found_heads
-from .tensor_file import RESTORE, TensorFile
-from .tensors import load_module
+from .model.adapter_names import Adapters
+from .model.adapter_reader import SPEAKER
+from .model.cuda.decoder import CudaStreamingDecoder
+from .model.cuda.decoder_layers import CudaLayer, cuda_layers
+from .model.cuda.graphs import CudaRecorder
+from .model.cuda.support import must_fit
+from .model.decoder_layers import vocoder_layers
+from .model.dvae import DVAE, MelDecoder
+from .model.gpt import GPT, EngineOptions
+from .model.native.build import BuildError
+from .model.native.convnext import accelerate
+from .model.native.decoder import NativeStreamingDecoder, PackedLayers
+from .model.native.library import Team
+from .model.placement import Placement
+from .model.script_tokenizer import ScriptTokenizer
+from .model.speaker import Speaker
+from .model.streaming_decoder import StreamingDecoder
+from .model.synthesis import Synthesizer
+from .model.vocoder import Vocoder
+from .params import InferCodeParams, RefineTextParams
+from .pipeline.decode_worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, DecodeWorker
+from .pipeline.model import Model
+from .utils import machine
+from .weights.tensor_file import RESTORE, TensorFile
+from .weights.tensors import load_module
 
 logger = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from torch import Tensor
 
-from ..checkpoints.tensors import read_tensors
+from ..weights.tensors import read_tensors
 from .log import logger
 
 FileLike = str | os.PathLike[str] | IO[bytes]

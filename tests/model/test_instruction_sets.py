@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.native import build, library, variants
-from ChatTTS.model.native.arm_features import features_of_linux, features_of_macos
-from ChatTTS.model.native.variants import (
+from ChatTTS.model import instruction_sets
+from ChatTTS.model.arm_features import features_of_linux, features_of_macos
+from ChatTTS.model.instruction_sets import (
     AMX,
     FORCED,
     NO_AMX_FLAGS,
@@ -23,8 +23,9 @@ from ChatTTS.model.native.variants import (
     fastest,
     forced,
 )
+from ChatTTS.model.native import build, library
 
-from ...support.places import ROOT
+from ..support.places import ROOT
 
 BEST = {
     machine: frozenset().union(*(v.needs for v in VARIANTS if v.machine == machine))
@@ -116,13 +117,17 @@ def test_the_fastest_variant_that_runs(variant: Variant) -> None:
 def test_torch_tells_the_features_where_the_system_does_not() -> None:
     """Both name what this processor has; torch's names are those of every system."""
     known = frozenset().union(*NEEDS.values()) - {"asimd"}
-    told = variants._told()
-    if variants.architecture() != "x86_64" or not variants._CPUS.exists() or not told:
+    told = instruction_sets._told()
+    if (
+        instruction_sets.architecture() != "x86_64"
+        or not instruction_sets._CPUS.exists()
+        or not told
+    ):
         pytest.skip("nothing to compare")
     if hasattr(torch.cpu, "get_capabilities"):
-        assert told & known == variants._features() & known
+        assert told & known == instruction_sets._features() & known
     else:
-        assert told <= variants._features()
+        assert told <= instruction_sets._features()
 
 
 def test_nothing_is_forced_by_default() -> None:
@@ -133,8 +138,8 @@ def test_nothing_is_forced_by_default() -> None:
 def test_a_forced_variant_has_its_flags_and_a_library_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(variants, "architecture", lambda: "x86_64")
-    monkeypatch.setattr(variants, "_features", lambda: BEST["x86_64"])
+    monkeypatch.setattr(instruction_sets, "architecture", lambda: "x86_64")
+    monkeypatch.setattr(instruction_sets, "_features", lambda: BEST["x86_64"])
     monkeypatch.setenv("CXX", f"{sys.executable} -march=native")
     monkeypatch.delenv(FORCED, raising=False)
     names = {build._name(build._compiler())}
@@ -151,11 +156,11 @@ def test_a_forced_variant_has_its_flags_and_a_library_of_its_own(
 
 def test_amx_is_left_where_the_system_does_not_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The processor's list names it all the same, and its instructions would end the process."""
-    monkeypatch.setattr(variants, "allows_amx", lambda: False)
-    monkeypatch.setattr(variants, "architecture", lambda: "x86_64")
+    monkeypatch.setattr(instruction_sets, "allows_amx", lambda: False)
+    monkeypatch.setattr(instruction_sets, "architecture", lambda: "x86_64")
     monkeypatch.setenv("CXX", sys.executable)
     monkeypatch.delenv(FORCED, raising=False)
-    left = variants._allowed(BEST["x86_64"])
+    left = instruction_sets._allowed(BEST["x86_64"])
     assert left == BEST["x86_64"] - AMX
     best = fastest("x86_64", left)
     assert best is not None

@@ -14,8 +14,9 @@ from ..model.generation import Cancellation, GenerationRequest, Sampling
 from ..model.gpt import GenerationOutputs
 from ..model.tokenizer import refine_prompt
 from ..params import InferCodeParams, RefineTextParams
-from .frame_generation import Utterance, choose_seed, speak
-from .model import Model
+from ..pipeline.frame_generation import choose_seed, speak
+from ..pipeline.model import Model
+from ..pipeline.utterance import Utterance
 
 
 def code_outputs(

@@ -18,15 +18,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .checkpoints.script_attributes import CheckpointAttributes
-from .config import Paths
-from .errors import ConfigError
-from .model.generation import Cancellation
-from .model.gpt import GenerationOutputs
-from .params import InferCodeParams, RefineTextParams
-from .pipeline.call_arguments import checked_texts
-from .pipeline.script_passes import code_outputs, joined_waveforms, refine_outputs
-from .utils.process_hooks import finish_before_exit
+from ..config import Paths
+from ..errors import ConfigError
+from ..model.generation import Cancellation
+from ..model.gpt import GenerationOutputs
+from ..params import InferCodeParams, RefineTextParams
+from ..pipeline.call_arguments import checked_texts
+from ..utils.process_hooks import finish_before_exit
+from .attributes import CheckpointAttributes
+from .passes import code_outputs, joined_waveforms, refine_outputs
 
 # Names of the published package and of its earlier versions, and what to call instead.
 _INSTEAD = {

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from ...errors import ConfigError
+from ..errors import ConfigError
 from .arm_features import arm_features
 
 FORCED = "CHATTTS_KERNELS"

@@ -1,0 +1,1 @@
+"""Names and calls of the published package, for scripts; no engine, server or command uses them."""

@@ -1,0 +1,66 @@
+"""An utterance of a call, and the news of its frames, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..model.generation import Delta
+from ..text.pronunciation.stand_ins import words_shown
+from ..text.spoken_words import CallerWord
+from ..text.tags import without_border_breaks
+from .results import Fault
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """A part of a text that is spoken in one go.
+
+    Attributes:
+        text_index: number of the text in the call.
+        index: number of the utterance in that text.
+        text: its words and tags, with stand-ins for pronunciations that the caller gives.
+        first: number of that text's first utterance in a longer text that is spoken in parts.
+        words: the caller's words that it speaks, where their times are wanted.
+        before, after: samples of silence that pauses in the text put around it.
+    """
+
+    text_index: int
+    index: int
+    text: str
+    first: int = 0
+    words: tuple[CallerWord, ...] = field(default=(), compare=False)
+    before: int = 0
+    after: int = 0
+
+    @property
+    def number(self) -> int:
+        """Number in the longer text, by which random numbers are drawn."""
+        return self.first + self.index
+
+    @property
+    def spoken(self) -> str:
+        """The text that the model is given: breaks at its borders become silence instead."""
+        return without_border_breaks(self.text).spoken
+
+    @property
+    def shown(self) -> str:
+        """The text for people to read."""
+        return words_shown(self.text)
+
+
+@dataclass(frozen=True)
+class UtteranceUpdate:
+    """New frames of an utterance.
+
+    Attributes:
+        delta: the frames; ``delta.index`` is a number in the batch, not in the call.
+        is_restart: whether the utterance begins again here, and its earlier frames are void.
+        faults: those that the guard found in the attempt since the update before.
+        attempts: how many times the utterance was generated until now.
+    """
+
+    utterance: Utterance
+    delta: Delta
+    is_restart: bool = False
+    faults: tuple[Fault, ...] = ()
+    attempts: int = 1

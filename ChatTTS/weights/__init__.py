@@ -1,0 +1,1 @@
+"""Files of weights: opened, checked, and read into modules. The models stand on it."""

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import json
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 import httpx
+import numpy as np
 import pytest
+import riva.client
+import soundfile
 from starlette.types import Message, Receive, Scope, Send
 
 from ChatTTS.errors import ConfigError
@@ -34,10 +38,13 @@ from ChatTTS.serving.http_layers import BodyMiddleware
 from ChatTTS.serving.loop_lag import quick_turns, watch_loop
 from ChatTTS.serving.metrics import ServerMetrics
 from ChatTTS.serving.rest.app import most_parts
+from ChatTTS.serving.rest.speech import FORMATS
 from ChatTTS.serving.settings import Limits
 from ChatTTS.text.lexicon import Lexicon
 
 from ..support.lag_tools import watched_server
+from ..support.protocol_ways import PROTOCOL_WAYS, by_mcp
+from ..support.server_tools import WholeServer
 
 READING = Reading("a.txt", None, 1 << 20, False, None, None, 1500, 1000, 1e6)
 
@@ -282,6 +289,43 @@ HOSTILE = {
     "cues": (JOBS, filled(b'{"format":"srt","script":"', b"1\\n", b'"}', 2 << 20)),
     "lines": (JOBS, filled(b'{"script":[', b'{"text":"a"},', b'{"text":"a"}]}', 2 << 20)),
 }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_no_request_imports_a_module() -> None:
+    """An import holds Python's lock, and the first client to need it would delay all others."""
+    recording = io.BytesIO()
+    soundfile.write(recording, 0.1 * np.sin(np.arange(48_000) / 20), 24_000, format="WAV")
+    spoken = {"input": "Hello.", "seed": 1}
+    reference = base64.b64encode(recording.getvalue()).decode()
+    bodies = [
+        *({**spoken, "response_format": name, "sample_rate": 48_000} for name in FORMATS),
+        {**spoken, "input": "<speak>Hello.<break time='0.1s'/></speak>", "speed": 1.2},
+        {**spoken, "lexicon": {"Hello": "good day"}, "stream": False},
+        {**spoken, "ref_audio": reference, "ref_text": "Hello."},
+        {**spoken, "timestamp_granularities": ["word"], "refine": True},
+        {**spoken, "input": [1]},
+    ]
+    with watched_server(wyoming_port=0) as server:
+        server.imported()
+        for way in PROTOCOL_WAYS:
+            if way is not by_mcp:  # it speaks within the test's own process
+                way(cast(WholeServer, server), "Hello.", "alloy", 1)
+        auth = riva.client.Auth(uri=server.grpc_address)
+        riva.client.SpeechSynthesisService(auth).synthesize("Hello.", sample_rate_hz=24_000)
+        auth.channel.close()
+        with httpx.Client(base_url=server.url, timeout=100) as client:
+            for body in bodies:
+                client.post(SPEECH, json=body)
+            client.post(SPEECH + "/batch", json={"items": [spoken]})
+            client.post(JOBS, json={"script": "Hello."})
+            sample = {"audio_sample": recording.getvalue()}
+            client.post(
+                VOICES, files=sample, data={"name": "a", "ref_text": "Hello.", "consent": "a"}
+            )
+            for path in ("/", "/metrics", "/openapi.json", "/nothing", VOICES, JOBS):
+                client.get(path)
+        assert server.imported() == []
 
 
 @pytest.mark.slow

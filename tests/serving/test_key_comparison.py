@@ -12,7 +12,7 @@ import grpc
 import httpx
 import pytest
 import riva.client.proto.riva_tts_pb2 as tts
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from ChatTTS.serving import auth
@@ -49,7 +49,7 @@ def opened(
         given = {name.replace("_", "-"): text.replace("KEY", key) for name, text in headers.items()}
         url = server.url.replace("http", "ws", 1) + path.replace("KEY", key)
         with (
-            contextlib.suppress(InvalidStatus),
+            contextlib.suppress(InvalidStatus, ConnectionClosed),
             connect(url, additional_headers=given, proxy=None, open_timeout=PATIENCE) as socket,
         ):
             if message is not None:
@@ -73,7 +73,7 @@ WAYS: dict[str, Callable[[WholeServer, str], object]] = {
     "REST": posted("/v1/audio/speech", authorization="Bearer KEY"),
     "WebSocket": opened("/v1/audio/speech/stream", authorization="Bearer KEY"),
     "its address": opened("/v1/audio/speech/stream?api_key=KEY"),
-    "its message": opened("/v1/audio/speech/stream", {"type": "auth", "api_key": "KEY"}),
+    "its message": opened("/v1/audio/speech/stream", {"type": "session.auth", "api_key": "KEY"}),
     "gRPC": called,
     "realtime": opened("/v1/realtime?intent=synthesis", authorization="Bearer KEY"),
     "ElevenLabs": posted("/v1/text-to-speech/alloy", xi_api_key="KEY"),

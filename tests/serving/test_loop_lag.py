@@ -7,8 +7,9 @@ import base64
 import io
 import json
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, cast
@@ -19,6 +20,7 @@ import numpy as np
 import pytest
 import riva.client
 import soundfile
+from fastapi import APIRouter, FastAPI, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from ChatTTS.errors import ConfigError
@@ -38,6 +40,7 @@ from ChatTTS.serving.http_layers import BodyMiddleware
 from ChatTTS.serving.loop_lag import quick_turns, watch_loop
 from ChatTTS.serving.metrics import ServerMetrics
 from ChatTTS.serving.rest.app import most_parts
+from ChatTTS.serving.rest.long_bodies import long_body_route
 from ChatTTS.serving.rest.speech import FORMATS
 from ChatTTS.serving.settings import Limits
 from ChatTTS.text.lexicon import Lexicon
@@ -202,6 +205,37 @@ def test_long_bodies_are_joined_in_turns_of_the_loop_of_their_own(
 
     asyncio.run(turns.bring(route))
     assert len(set(turns.seen)) == 5
+
+
+def test_long_bodies_are_joined_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system has to find the memory of such a body, which takes up to 30 ms."""
+    threads: list[threading.Thread] = []
+
+    def noted(parts: Sequence[bytes]) -> bytes:
+        threads.append(threading.current_thread())
+        return b"".join(parts)
+
+    monkeypatch.setattr(http_layers, "_joined", noted)
+    for body in (bytes(100), bytes(1 << 20)):
+        assert delivered(body) == [body]
+    assert [thread is threading.main_thread() for thread in threads] == [True, False]
+
+
+def test_long_bodies_are_not_copied() -> None:
+    """A body that is sent to the route as one object is that object there."""
+    got: list[bytes] = []
+    app = FastAPI()
+    router = APIRouter(route_class=long_body_route(cast(Any, None)))
+
+    @router.post("/")
+    async def take(request: Request) -> None:
+        got.append(await request.body())
+
+    app.include_router(router)
+    body = bytes(1 << 20)
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
+    asyncio.run(app({**scope, "state": {}}, sender_of(body), ignored))
+    assert got[0] is body
 
 
 # -- scripts -------------------------------------------------------------------------------------

@@ -318,14 +318,20 @@ def run(args: argparse.Namespace, console: Console) -> int:
             return 2 if isinstance(error, UsageError) else _FAILED
 
 
-@contextmanager
-def _unwatched() -> Iterator[None]:
-    """Have the garbage collector leave out what was loaded until now, until the block ends.
+def _leave_out() -> None:
+    """Have the garbage collector leave out all objects that there are now.
 
-    A full collection looks at all of it, and stops every stream meanwhile.
+    A full collection looks at each object that it does not leave out, and stops every stream
+    meanwhile.
     """
     gc.collect()
     gc.freeze()
+
+
+@contextmanager
+def _unwatched() -> Iterator[None]:
+    """Have the garbage collector leave out what was loaded until now, until the block ends."""
+    _leave_out()
     try:
         yield
     finally:
@@ -344,6 +350,7 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
     choice = choose_model(args.model)
 
     def announce(server: Server) -> None:
+        _leave_out()  # the routes, and what the first speech has loaded
         note(f"ready: {server.url} (the page, REST, WebSocket)")
         if server.grpc_port is not None:
             note(f"       {settings.host}:{server.grpc_port} (gRPC). Ctrl-C ends it")

@@ -15,6 +15,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .connections import Connection, Connections
 from .listener import accept_connections
+from .paced_reading import PacedConnection, ReadingTurns
 from .settings import Settings
 
 CLOSING_SECONDS = 2.0  # for the last answers to be sent, once all requests are over
@@ -61,13 +62,16 @@ async def serve_http(
         if running.done():
             running.result()
 
+        turns = ReadingTurns()
+
         def connect(connection: Connection) -> asyncio.Protocol:
-            return H11Protocol(
+            protocol = H11Protocol(
                 config=config,
                 server_state=server.server_state,
                 app_state={_STATE: connection},
                 _loop=asyncio.get_running_loop(),
             )
+            return PacedConnection(protocol, turns)
 
         async with accept_connections(bound, connections, connect, config.ssl):
             yield

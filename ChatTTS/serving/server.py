@@ -31,6 +31,7 @@ from .settings import Settings
 from .startup import log_memory, reserve, warn_if_open
 from .stop_signals import stop_event
 from .voices import Voices
+from .warm_up import open_app
 from .websocket import add_to as add_websocket
 
 logger = logging.getLogger(__name__)
@@ -128,6 +129,7 @@ class Server:
             add_websocket(app, service, authenticator, settings)
             for name in settings.protocols:
                 _PROTOCOLS[name](app, service, authenticator, settings)
+            await open_app(app)
             metrics = service.metrics
             most, most_grpc = connection_limits(settings)
             connections = Connections(settings, most=most, closed=metrics.count_closed_connection)

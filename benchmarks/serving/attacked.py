@@ -128,7 +128,11 @@ def figures(
 
 
 async def measure(server: ServerProcess, args: argparse.Namespace) -> dict[str, Any]:
-    """Return the report: a quiet part, one under attack, and the memory afterwards."""
+    """Return the report: a quiet part, one under attack, and the memory afterwards.
+
+    ``load_before`` is the system's load average of five minutes: the work of other programs.
+    """
+    load_before = os.getloadavg()[1]
     async with Client(server.url, _headers("honest")) as client:
         wanted = await expected(client)
         quiet = await part(server, client, wanted, args)
@@ -141,7 +145,8 @@ async def measure(server: ServerProcess, args: argparse.Namespace) -> dict[str, 
         await asyncio.sleep(args.rest)
         rest = (await server.usage()).megabytes
     parts = {"quiet": asdict(quiet), "attacked": asdict(attacked)}
-    return {**origin(), **parts, "attempts": attempts, "megabytes_afterwards": rest}
+    about = {**origin(), "load_before": load_before}
+    return {**about, **parts, "attempts": attempts, "megabytes_afterwards": rest}
 
 
 def _headers(name: str) -> dict[str, str]:

@@ -37,6 +37,8 @@ class FakeServe:
     Attributes:
         chat, settings: the arguments of the call; ``None`` before it.
         unwatched: how many objects the garbage collector left out while it ran.
+        made: what it made before its announcement.
+        is_watched: whether the garbage collector still looked at that after the announcement.
         failure: the exception that it raises after its announcement; ``None`` for none.
     """
 
@@ -44,6 +46,8 @@ class FakeServe:
         self.chat: Any = None
         self.settings: Settings | None = None
         self.unwatched = 0
+        self.made: list[object] = [[]]
+        self.is_watched = True
         self.failure: BaseException | None = None
 
     async def __call__(
@@ -52,7 +56,9 @@ class FakeServe:
         self.chat, self.settings = chat, settings
         self.unwatched = gc.get_freeze_count()
         ports = {"grpc_port": settings.grpc_port, "wyoming_port": settings.wyoming_port}
+        self.made.append([])
         announce(SimpleNamespace(url="http://127.0.0.1:8123", **ports))
+        self.is_watched = any(each is self.made[-1] for each in gc.get_objects())
         logger.info("a request")
         if self.failure is not None:
             raise self.failure
@@ -119,6 +125,11 @@ def test_the_garbage_collector_leaves_out_what_was_loaded(
         assert gc.get_freeze_count() < serve.unwatched / 2
     finally:
         gc.freeze()  # as all tests find it
+
+
+def test_the_garbage_collector_leaves_out_what_the_server_made(serve: FakeServe) -> None:
+    assert main(["serve"]) == 0
+    assert not serve.is_watched
 
 
 def test_all_options(serve: FakeServe, chat: FakeChat) -> None:

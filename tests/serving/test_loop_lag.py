@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import io
 import json
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlencode
 
 import httpx
+import numpy as np
 import pytest
+import riva.client
+import soundfile
+from fastapi import APIRouter, FastAPI, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from ChatTTS.errors import ConfigError
@@ -34,10 +40,14 @@ from ChatTTS.serving.http_layers import BodyMiddleware
 from ChatTTS.serving.loop_lag import quick_turns, watch_loop
 from ChatTTS.serving.metrics import ServerMetrics
 from ChatTTS.serving.rest.app import most_parts
+from ChatTTS.serving.rest.long_bodies import long_body_route
+from ChatTTS.serving.rest.speech import FORMATS
 from ChatTTS.serving.settings import Limits
 from ChatTTS.text.lexicon import Lexicon
 
 from ..support.lag_tools import watched_server
+from ..support.protocol_ways import PROTOCOL_WAYS, by_mcp
+from ..support.server_tools import WholeServer
 
 READING = Reading("a.txt", None, 1 << 20, False, None, None, 1500, 1000, 1e6)
 
@@ -197,6 +207,37 @@ def test_long_bodies_are_joined_in_turns_of_the_loop_of_their_own(
     assert len(set(turns.seen)) == 5
 
 
+def test_long_bodies_are_joined_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system has to find the memory of such a body, which takes up to 30 ms."""
+    threads: list[threading.Thread] = []
+
+    def noted(parts: Sequence[bytes]) -> bytes:
+        threads.append(threading.current_thread())
+        return b"".join(parts)
+
+    monkeypatch.setattr(http_layers, "_joined", noted)
+    for body in (bytes(100), bytes(1 << 20)):
+        assert delivered(body) == [body]
+    assert [thread is threading.main_thread() for thread in threads] == [True, False]
+
+
+def test_long_bodies_are_not_copied() -> None:
+    """A body that is sent to the route as one object is that object there."""
+    got: list[bytes] = []
+    app = FastAPI()
+    router = APIRouter(route_class=long_body_route(cast(Any, None)))
+
+    @router.post("/")
+    async def take(request: Request) -> None:
+        got.append(await request.body())
+
+    app.include_router(router)
+    body = bytes(1 << 20)
+    scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
+    asyncio.run(app({**scope, "state": {}}, sender_of(body), ignored))
+    assert got[0] is body
+
+
 # -- scripts -------------------------------------------------------------------------------------
 
 SCRIPTS = {
@@ -282,6 +323,43 @@ HOSTILE = {
     "cues": (JOBS, filled(b'{"format":"srt","script":"', b"1\\n", b'"}', 2 << 20)),
     "lines": (JOBS, filled(b'{"script":[', b'{"text":"a"},', b'{"text":"a"}]}', 2 << 20)),
 }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_no_request_imports_a_module() -> None:
+    """An import holds Python's lock, and the first client to need it would delay all others."""
+    recording = io.BytesIO()
+    soundfile.write(recording, 0.1 * np.sin(np.arange(48_000) / 20), 24_000, format="WAV")
+    spoken = {"input": "Hello.", "seed": 1}
+    reference = base64.b64encode(recording.getvalue()).decode()
+    bodies = [
+        *({**spoken, "response_format": name, "sample_rate": 48_000} for name in FORMATS),
+        {**spoken, "input": "<speak>Hello.<break time='0.1s'/></speak>", "speed": 1.2},
+        {**spoken, "lexicon": {"Hello": "good day"}, "stream": False},
+        {**spoken, "ref_audio": reference, "ref_text": "Hello."},
+        {**spoken, "timestamp_granularities": ["word"], "refine": True},
+        {**spoken, "input": [1]},
+    ]
+    with watched_server(wyoming_port=0) as server:
+        server.imported()
+        for way in PROTOCOL_WAYS:
+            if way is not by_mcp:  # it speaks within the test's own process
+                way(cast(WholeServer, server), "Hello.", "alloy", 1)
+        auth = riva.client.Auth(uri=server.grpc_address)
+        riva.client.SpeechSynthesisService(auth).synthesize("Hello.", sample_rate_hz=24_000)
+        auth.channel.close()
+        with httpx.Client(base_url=server.url, timeout=100) as client:
+            for body in bodies:
+                client.post(SPEECH, json=body)
+            client.post(SPEECH + "/batch", json={"items": [spoken]})
+            client.post(JOBS, json={"script": "Hello."})
+            sample = {"audio_sample": recording.getvalue()}
+            client.post(
+                VOICES, files=sample, data={"name": "a", "ref_text": "Hello.", "consent": "a"}
+            )
+            for path in ("/", "/metrics", "/openapi.json", "/nothing", VOICES, JOBS):
+                client.get(path)
+        assert server.imported() == []
 
 
 @pytest.mark.slow

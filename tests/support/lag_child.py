@@ -1,7 +1,8 @@
 """A server in a process of its own that tells the longest gap of its event loop.
 
-It prints the address of the server as JSON, and for each line of standard input the longest gap in
-seconds since the line before. A client in the same process would hold Python's lock itself.
+It prints the address of the server as JSON, and for each line of standard input, as JSON too, the
+longest gap in seconds and the imported modules since the line before. A client in the same process
+would hold Python's lock, and import modules, itself.
 """
 
 from __future__ import annotations
@@ -35,9 +36,12 @@ def main() -> None:
         task = server.run(watch())
         told: dict[str, Any] = {"url": server.url, "grpc": server.grpc_address}
         print(json.dumps(told | {"wyoming": server.wyoming_port}), flush=True)
+        modules = {*sys.modules}
         for _ in sys.stdin:
-            print(longest, flush=True)
+            imported = sorted({*sys.modules} - modules)
+            print(json.dumps({"gap": longest, "imported": imported}), flush=True)
             longest = 0.0
+            modules.update(imported)
         server.call(task.cancel)
 
 

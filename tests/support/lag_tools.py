@@ -1,4 +1,4 @@
-"""Measures how long the event loop of a server stands still, from another process."""
+"""Watches the event loop of a server from another process: how long it stands still, and why."""
 
 from __future__ import annotations
 
@@ -18,21 +18,32 @@ class WatchedServer:
 
     Attributes:
         url: of HTTP.
+        grpc_address: host and port of gRPC.
         wyoming_port: of Wyoming, if it is served.
         process: the server's.
     """
 
     url: str
+    grpc_address: str
     wyoming_port: int | None
     process: subprocess.Popen[str]
 
     def longest_gap(self) -> float:
-        """Return the seconds of the longest gap since the last call."""
+        """Return the seconds of the longest gap since the last look."""
+        gap: float = self._look()["gap"]
+        return gap
+
+    def imported(self) -> list[str]:
+        """Return the names of the modules that were imported since the last look."""
+        names: list[str] = self._look()["imported"]
+        return names
+
+    def _look(self) -> Any:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        return float(self.process.stdout.readline())
+        return json.loads(self.process.stdout.readline())
 
     def gap_of(self, attack: Callable[[], object], tries: int = 3) -> float:
         """Return the least of the longest gaps of several tries: the machine has other work."""
@@ -60,7 +71,7 @@ def watched_server(**settings: Any) -> Iterator[WatchedServer]:
         assert process.stdout is not None
         told = json.loads(process.stdout.readline())
         try:
-            yield WatchedServer(told["url"], told["wyoming"], process)
+            yield WatchedServer(told["url"], told["grpc"], told["wyoming"], process)
         finally:
             process.stdin.close()
             process.wait(60)

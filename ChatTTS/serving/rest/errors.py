@@ -27,6 +27,20 @@ class MethodError(ServingError):
     status, grpc, code = 405, "UNIMPLEMENTED", "method_not_allowed"
 
 
+class RangeError(ServingError):
+    """A range of bytes that a file does not have.
+
+    Args:
+        size: of the file, in bytes.
+    """
+
+    status, grpc, code = 416, "OUT_OF_RANGE", "invalid_range"
+
+    def __init__(self, message: str, size: int) -> None:
+        super().__init__(message)
+        self.size = size
+
+
 def error_response(error: ServingError, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return the response to a request that failed with ``error``."""
     more = dict(headers or {})
@@ -34,6 +48,8 @@ def error_response(error: ServingError, headers: Mapping[str, str] | None = None
         more["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
     if error.status == 401:
         more["WWW-Authenticate"] = "Bearer"
+    if isinstance(error, RangeError):
+        more["Content-Range"] = f"bytes */{error.size}"
     return JSONResponse({"error": error.as_json()}, error.status, more)
 
 

@@ -15,15 +15,11 @@ from starlette.types import Receive, Scope, Send
 
 from ..errors import ServingError
 from ..service import SpeechService
+from .errors import RangeError
+from .head import is_head
 
 _BLOCK = 1 << 18
-_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
-
-
-class RangeError(ServingError):
-    """A range of bytes that a file does not have."""
-
-    status, grpc, code = 416, "OUT_OF_RANGE", "invalid_range"
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII | re.IGNORECASE)
 
 
 class FileAnswer(Response):
@@ -64,11 +60,12 @@ class FileAnswer(Response):
             raise self._missing() from error
         try:
             size = await self._service.in_thread(lambda: file.seek(0, 2))
-            first, end = self._range(headers, size)
-            if headers.get("if-none-match") == self._tag:
+            if self._is_known(headers.get("if-none-match", "")):
                 self.status_code, first, end = 304, 0, 0
                 del self.headers["content-length"]
             else:
+                # Ranges are of GET alone.
+                first, end = (0, size) if is_head(scope) else self._range(headers, size)
                 self.headers["content-length"] = str(end - first)
             await send(self._start())
             await self._send(file, first, end, send)
@@ -88,6 +85,11 @@ class FileAnswer(Response):
             opening.add_done_callback(_close)
             raise
 
+    def _is_known(self, tags: str) -> bool:
+        """Return whether the client has the file: its tag is in the list, which may be ``*``."""
+        known = (tag.strip().removeprefix("W/") for tag in tags.split(","))
+        return any(tag in ("*", self._tag) for tag in known)
+
     def _range(self, headers: Headers, size: int) -> tuple[int, int]:
         """Return the first byte to send and the one after the last.
 
@@ -104,7 +106,7 @@ class FileAnswer(Response):
         else:
             first, end = max(0, size - int(found[2])), size
         if first >= end:
-            raise RangeError(f"the file has {size} bytes, and no such range: {found[0]}")
+            raise RangeError(f"the file has {size} bytes, and no such range: {found[0]}", size)
         self.status_code = 206
         self.headers["content-range"] = f"bytes {first}-{end - 1}/{size}"
         return first, end

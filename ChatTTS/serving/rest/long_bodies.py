@@ -20,6 +20,15 @@ def long_body_route(service: SpeechService) -> type[APIRoute]:
     """Return the class of routes whose bodies may have a recording in them."""
 
     class LongBodyRequest(Request):
+        _whole: bytes | None = None
+
+        async def body(self) -> bytes:
+            """Return the body; one that comes as a whole is not copied."""
+            if self._whole is None:
+                parts = [part async for part in self.stream() if part]
+                self._whole = parts[0] if len(parts) == 1 else b"".join(parts)
+            return self._whole
+
         async def json(self) -> Any:
             body = await self.body()
             if len(body) < _LONG:

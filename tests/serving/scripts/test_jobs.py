@@ -173,6 +173,51 @@ def test_a_file_is_sent_in_ranges(server: WholeServer) -> None:
     assert get(server, path, **stale).content == data
 
 
+def test_what_is_no_part_of_a_file_names_its_size(server: WholeServer) -> None:
+    told, data = spoken(server, "Hello there.")
+    answer = get(server, f"/{told['id']}/audio", range=f"bytes={len(data)}-{len(data) + 9}")
+    assert answer.headers["content-range"] == f"bytes */{len(data)}"
+    assert answer.headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(
+    "absurd",
+    ["bytes=" + "0-0," * 5000, "bytes=" + "9" * 10_000 + "-", "bytes=--5", "bytes=0x1-2", "="],
+)
+def test_absurd_ranges_give_the_whole_file(absurd: str, server: WholeServer) -> None:
+    told, data = spoken(server, "Hello there.")
+    answer = get(server, f"/{told['id']}/audio", range=absurd)
+    assert (answer.status_code, answer.content) == (200, data)
+
+
+def test_ranges_hold_for_the_file_that_the_client_knows(server: WholeServer) -> None:
+    told, data = spoken(server, "Hello there.")
+    path = f"/{told['id']}/audio"
+    tag = get(server, path).headers["etag"]
+    part = get(server, path, range="BYTES=0-9", **{"if-range": tag})
+    assert (part.status_code, part.content, part.headers["etag"]) == (206, data[:10], tag)
+    for tags in (f'"other", W/{tag}', "*"):
+        beyond = {"range": f"bytes={len(data)}-", "if-none-match": tags}
+        answer = get(server, path, **beyond)
+        assert (answer.status_code, answer.content) == (304, b"")
+    head = httpx.head(server.url + SCRIPTS + path, headers={"range": "bytes=0-9"}, timeout=PATIENCE)
+    assert (head.status_code, head.headers["content-length"]) == (200, str(len(data)))
+
+
+def test_a_file_has_no_ranges_before_it_is_done(server: WholeServer, model: ToneModel) -> None:
+    model.may_go_on.clear()
+    name = post(server, "One.\n\nTwo.").json()["id"]
+    try:
+        for given in ("bytes=0-9", "bytes=-7", "bytes=0-0,2-3", "bytes=-"):
+            answer = get(server, f"/{name}/audio", range=given)
+            assert answer.status_code == 409
+            assert "content-range" not in answer.headers
+    finally:
+        model.may_go_on.set()
+    assert settled(server, name)["state"] == "done"
+    assert get(server, f"/{name}/audio", range="bytes=0-9").status_code == 206
+
+
 def test_progress_is_told_as_it_comes(server: WholeServer, model: ToneModel) -> None:
     model.may_go_on.clear()
     name = post(server, "One.\n\nTwo.").json()["id"]

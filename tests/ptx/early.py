@@ -83,7 +83,11 @@ def launches() -> None:
     x = attention.attend_rows(query, pool, 0, *where, most=16).flatten(1)
     qkv = products.product(x, normal(2 * _HIDDEN, _HIDDEN))
     query = rotary.rotate_and_store(qkv, *turns, positions, blocks, table_of, pool, 0, _HEADS)
-    prompt_attention.attend_prompts(query, pool, 0, *where, most=16, tile_rows=2)
+    # Rows that attend to all of a split: the first store of the kernel is theirs.
+    blocks = torch.arange(_ROWS * 32, dtype=torch.int32).reshape(_ROWS, 32)
+    where = blocks, table_of, torch.full_like(positions, attention.SPLIT - 1)
+    pool = normal(_ROWS * 32, 1, 2, 2, 8, 16)
+    prompt_attention.attend_prompts(query, pool, 0, *where, most=attention.SPLIT, tile_rows=2)
 
 
 def is_wait(line: Instruction) -> bool:

@@ -228,7 +228,10 @@ class TritonLayers:
     def _attend(
         self, qkv: Tensor, rows: AttentionMetadata, tiles: Tensor, pool: Tensor, layer: int
     ) -> Tensor:
-        """Store all keys and values of the step first: rows attend to other rows of it."""
+        """Store all keys and values of the step first: rows attend to other rows of it.
+
+        Tiles of tensor cores round otherwise than a decode step does.
+        """
         tables, table_of, positions = rows.tables, rows.table_of, rows.positions
         heads = len(self._share.heads)
         query = rotate_and_store(qkv, *self.rotary, positions, tables, table_of, pool, layer, heads)

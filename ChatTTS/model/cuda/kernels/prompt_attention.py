@@ -26,10 +26,10 @@ from .attention import (
 )
 from .dependent_launch import follow, launch_options, overlaps
 
-# Rows of a tile, the most first. Two programs of 256 threads have registers for four rows each.
-TILES = (4, 2)
-# The number of programs that gives each multiprocessor of a large GPU one.
-LEAST_PROGRAMS = 132
+# Rows of a tile. Two programs of 256 threads have registers for four rows each.
+TILE_ROWS = 4
+# The number of programs that gives each multiprocessor of a large GPU two.
+LEAST_PROGRAMS = 132 * 2
 
 
 def attend_prompts(
@@ -95,11 +95,8 @@ def attend_prompts(
 
 
 def tile_for(rows: int, kv_heads: int) -> int:
-    """Return the rows of a tile with which a step's tiles still keep a large GPU busy."""
-    for tile_rows in TILES:
-        if triton.cdiv(rows, tile_rows) * kv_heads >= LEAST_PROGRAMS:
-            return tile_rows
-    return 1
+    """Return the rows of a tile: 1 where the tiles of a step would not keep a large GPU busy."""
+    return TILE_ROWS if triton.cdiv(rows, TILE_ROWS) * kv_heads >= LEAST_PROGRAMS else 1
 
 
 def attend_prompts_torch(
@@ -194,8 +191,10 @@ def _attend_split(
     split_size: tl.constexpr,
     levels: tl.constexpr,
     is_partial: tl.constexpr,
-) -> None:
+) -> tl.tensor:
     """Attend to one split, for the rows from ``first`` up to ``behind``, all of one sequence.
+
+    Returned is which rows of the tile attend to any of it.
 
     With ``is_partial`` there are rows that do not attend to all of the split. What is behind such a
     row must not reach it, not even as the sign of a zero: it counts as zeros, as in
@@ -250,6 +249,7 @@ def _attend_split(
         tl.store(place, mixed, mask=inside[:, None] & is_stored[None, :])
         tl.store(stats + out * 2, tl.reshape(greatest, (tile_rows,)), mask=is_stored)
         tl.store(stats + out * 2 + 1, tl.reshape(total, (tile_rows,)), mask=is_stored)
+    return is_stored
 
 
 @triton.jit

@@ -68,12 +68,6 @@ def test_a_row_does_not_see_what_is_behind_it_in_its_tile(harm: float) -> None:
     assert found[3].isnan().any()
 
 
-def test_what_is_behind_a_row_does_not_change_the_sign_of_a_zero() -> None:
-    case = make_case([(SPLIT - 4, 4)], heads=1, kv_heads=1, size=16)
-    case.pool[:, LAYER, 1, 0, :, 3] = -0.0
-    assert torch.equal(bits(in_tiles(case, 4)), bits(case.decoded()))
-
-
 def test_one_program_may_go_over_all_splits(monkeypatch: pytest.MonkeyPatch) -> None:
     case = make_case([(SPLIT + 2, 3)], heads=1, kv_heads=1, size=16)
     apart = in_tiles(case, 4)

@@ -197,8 +197,7 @@ def _attend_split(
     Returned is which rows of the tile attend to any of it.
 
     With ``is_partial`` there are rows that do not attend to all of the split. What is behind such a
-    row must not reach it, not even as the sign of a zero: it counts as zeros, as in
-    :func:`~.attention._attend_splits`.
+    row counts as zeros, as in ``_attend_splits``: a weight of zero would not keep out NaN.
     """
     tile_rows: tl.constexpr = 1 << levels
     kv_head, kv_heads = tl.program_id(1), tl.num_programs(1)

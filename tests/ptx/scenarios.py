@@ -139,15 +139,15 @@ def _prompts() -> None:
 
 
 def _prompt_rows() -> None:
-    """Attend in tiles, of which one has two sequences and one goes over the end of a split."""
+    """Attend in tiles: one has two sequences, one ends a split, one attends to two whole splits."""
     pool, query = _random(90, 1, 2, 2, 8, 16), _random(7, 4, 16, seed=1)
-    tables = torch.arange(90, dtype=torch.int32).reshape(2, 45)
+    tables = torch.arange(90, dtype=torch.int32).unfold(0, 70, 20).contiguous()
     table_of = torch.tensor([0] * 5 + [1] * 2, dtype=torch.int32)
-    positions = torch.tensor([*range(254, 259), 11, 12], dtype=torch.int32)
+    positions = torch.tensor([*range(510, 515), 11, 12], dtype=torch.int32)
     given = query, pool, 0, tables, table_of, positions
-    with patch.object(prompt_attention, "PROGRAMS", 1):  # so that a program computes both splits
-        found = prompt_attention.attend_prompts(*given, most=360, tile_rows=2)
-    _check(found, prompt_attention.attend_prompts_torch(*given, most=360))
+    with patch.object(prompt_attention, "PROGRAMS", 1):  # so that a program computes all splits
+        found = prompt_attention.attend_prompts(*given, most=560, tile_rows=2)
+    _check(found, prompt_attention.attend_prompts_torch(*given, most=560))
 
 
 def _draws(ids: int) -> None:

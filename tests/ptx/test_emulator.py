@@ -141,7 +141,7 @@ _WAITS_TWICE = ("product_in_tiles", "wait")
         ("attention", {"barrier": 15}),
         ("new-rows", {"barrier": 20, "mask": 1}),
         ("prompts", {"barrier": 5, "wait": 2, "mask": 1}),
-        ("prompt-rows", {"barrier": 15}),
+        ("prompt-rows", {"barrier": 40, "mask": 6}),
         ("draws", {"barrier": 20}),
         ("draws-of-few", {}),
     ],

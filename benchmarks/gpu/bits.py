@@ -15,7 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ChatTTS.model.cuda.kernels import attention, low_rank, output_product, products, rotary
+from ChatTTS.model.cuda.kernels import (
+    attention,
+    low_rank,
+    output_product,
+    products,
+    prompt_attention,
+    rotary,
+)
 from ChatTTS.model.cuda.kernels.products import KernelConfig
 
 from .inputs import Inputs
@@ -29,6 +36,8 @@ _EPS = 1e-6
 _ROWS = (256, 1, 2, 5, 16, 17, 32, 33, 64, 65, 100, 128, 200)
 # The most rows whose blocks are all different.
 _NEW_ROWS = 40
+# Adjacent rows of a sequence, fewer than fill each tile.
+_SHARED = 5
 
 # The name of what was computed, and whether its bits are as they should be.
 Outcome = tuple[str, bool]
@@ -119,7 +128,7 @@ def _products(given: Inputs, name: str, *, adapted: bool = False) -> Iterator[Ou
 
 
 def _attention(given: Inputs) -> Iterator[Outcome]:
-    """Compare numbers of sequences."""
+    """Compare numbers of sequences, and rows in tiles with single ones."""
     most = given.scale.bit_rows
     cached = [part.to(given.device) for part in paged_cache(given, most, given.scale.positions)]
     pool, tables, table_of, positions = cached
@@ -134,6 +143,13 @@ def _attention(given: Inputs) -> Iterator[Outcome]:
     yield "its numbers", bool(whole.isfinite().all())
     for count in {1, most // 2, most - 1}:
         yield f"{count} rows", torch.equal(attend(count), whole[:count])
+    # Rows of which some are adjacent in one sequence, as in a prompt.
+    line = torch.arange(most, dtype=torch.int32, device=given.device)
+    shared = query, pool, 1, tables, table_of[line // _SHARED * _SHARED], positions - line % _SHARED
+    whole = attention.attend_rows(*shared, most=length)
+    tile_rows = prompt_attention.TILE_ROWS
+    found = prompt_attention.attend_prompts(*shared, most=length, tile_rows=tile_rows)
+    yield f"tiles of {tile_rows}", torch.equal(found, whole)
 
 
 def _new_rows(given: Inputs) -> Iterator[Outcome]:

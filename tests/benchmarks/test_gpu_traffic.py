@@ -204,10 +204,18 @@ def test_a_stream_beside_other_work(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- bits
 
 
-@pytest.mark.parametrize("harm", ["", "tile", "rows", "failing", "attention", "new rows"])
+@pytest.mark.parametrize(
+    "harm", ["", "tile", "rows", "failing", "attention", "prompts", "new rows"]
+)
 def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
     from benchmarks.gpu.scale import TINY
-    from ChatTTS.model.cuda.kernels import attention, output_product, products, rotary
+    from ChatTTS.model.cuda.kernels import (
+        attention,
+        output_product,
+        products,
+        prompt_attention,
+        rotary,
+    )
 
     def row_of(ranks: Any, row: int) -> Any:
         own = slice(row, row + 1)
@@ -242,6 +250,10 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
         found = attention.attend_rows_torch(query, *given, **named)
         return found * (1 + 1e-6 * (harm == "attention" and len(query) == 5))
 
+    def attend_prompts(*given: Any, tile_rows: int, **named: Any) -> torch.Tensor:
+        found = attention.attend_rows_torch(*given, **named)
+        return found * (1 + 1e-6 * (harm == "prompts" and tile_rows > 1))
+
     def attend_new(qkv: torch.Tensor, *given: Any, **named: Any) -> Any:
         found = attention.attend_new_rows_torch(qkv, *given, **named)
         if harm == "new rows" and len(qkv) == 2:
@@ -256,6 +268,7 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
     monkeypatch.setattr(products, "compute", compute)
     monkeypatch.setattr(attention, "attend_rows", attend)
     monkeypatch.setattr(attention, "attend_new_rows", attend_new)
+    monkeypatch.setattr(prompt_attention, "attend_prompts", attend_prompts)
     monkeypatch.setattr(output_product, "product_of_splits", project)
     monkeypatch.setattr(rotary, "rotate_and_store", rotary.rotate_and_store_torch)
     scale = replace(TINY, bit_rows=6)
@@ -269,6 +282,7 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
         "rows": "product down, 5 rows",
         "failing": "product out, which failed",
         "attention": "attention, 5 rows",
+        "prompts": "attention, tiles of 4",
         "new rows": "new rows, 2 rows",
     }
     with pytest.raises(RuntimeError, match=expected[harm]):

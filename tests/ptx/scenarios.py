@@ -17,6 +17,7 @@ from ChatTTS.model.cuda.kernels import (
     output_product,
     prefill,
     products,
+    prompt_attention,
     swiglu,
 )
 from ChatTTS.model.cuda.kernels.product_kernels import product_in_tiles
@@ -100,7 +101,7 @@ def _attention() -> None:
     table_of = torch.tensor([0, -1, 1], dtype=torch.int32)
     positions = torch.tensor([350, 0, 11], dtype=torch.int32)
     given = query, pool, 0, tables, table_of, positions
-    with patch.object(attention, "_PROGRAMS", 1):  # so that a program computes several splits
+    with patch.object(attention, "PROGRAMS", 1):  # so that a program computes several splits
         found = attention.attend_rows(*given, most=360)
     _check(found[[0, 2]], attention.attend_rows_torch(*given, most=360)[[0, 2]])
 
@@ -120,7 +121,7 @@ def _new_rows() -> None:
         (attention.attend_new_rows_torch, output_product.product_of_splits_torch),
     ):
         own = pool.clone()
-        with patch.object(attention, "_PROGRAMS", 1):  # so that a program computes several splits
+        with patch.object(attention, "PROGRAMS", 1):  # so that a program computes several splits
             splits = attend(qkv, rotary, own, 0, *where, heads=4, most=360)
         results.append((project(splits, weight, residual.clone()), own))
     _check(results[0][0], results[1][0])
@@ -135,6 +136,18 @@ def _prompts() -> None:
     tiles = torch.from_numpy(prefill.tiles_of(table_of.numpy()))
     given = query, pool, 0, tables, positions, tiles
     _check(prefill.attend_chunks(*given), prefill.attend_chunks_torch(*given))
+
+
+def _prompt_rows() -> None:
+    """Attend in tiles: one has two sequences, one ends a split, one attends to two whole splits."""
+    pool, query = _random(90, 1, 2, 2, 8, 16), _random(7, 4, 16, seed=1)
+    tables = torch.arange(90, dtype=torch.int32).unfold(0, 70, 20).contiguous()
+    table_of = torch.tensor([0] * 5 + [1] * 2, dtype=torch.int32)
+    positions = torch.tensor([*range(510, 515), 11, 12], dtype=torch.int32)
+    given = query, pool, 0, tables, table_of, positions
+    with patch.object(prompt_attention, "PROGRAMS", 1):  # so that a program computes all splits
+        found = prompt_attention.attend_prompts(*given, most=560, tile_rows=2)
+    _check(found, prompt_attention.attend_prompts_torch(*given, most=560))
 
 
 def _draws(ids: int) -> None:
@@ -167,6 +180,7 @@ SCENARIOS: dict[str, Scenario] = {
     "attention": _attention,
     "new-rows": _new_rows,
     "prompts": _prompts,
+    "prompt-rows": _prompt_rows,
     "draws": partial(_draws, 626),
     "draws-of-few": partial(_draws, 21),
 }

@@ -121,7 +121,7 @@ def test_faults_are_found() -> None:
 
 # Several threads hold each value, and the mask lets one of them store it. Without the mask all of
 # them store it.
-_ONE_OF_SEVERAL = ("_attend_splits", "_merge_splits", "_draw_codes")
+_ONE_OF_SEVERAL = ("_attend_splits", "_attend_tile", "_merge_splits", "_draw_codes")
 # The last round of the loop has waited for all products.
 _WAITS_TWICE = ("product_in_tiles", "wait")
 
@@ -142,6 +142,7 @@ _WAITS_TWICE = ("product_in_tiles", "wait")
         ("attention", {"barrier": 15}),
         ("new-rows", {"barrier": 20, "mask": 1}),
         ("prompts", {"barrier": 5, "wait": 2, "mask": 1}),
+        ("prompt-rows", {"barrier": 40, "mask": 6}),
         ("draws", {"barrier": 20}),
         ("draws-of-few", {}),
     ],
@@ -164,6 +165,7 @@ def test_each_missing_line_is_noticed(scenario: str, least: dict[str, int]) -> N
 # The kernels that begin while the previous launch runs.
 _OVERLAPPING = {
     "_attend_splits",
+    "_attend_tile",
     "_merge_splits",
     "_product_of_splits",
     "_rms_norm",

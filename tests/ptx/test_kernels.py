@@ -17,8 +17,17 @@ SMALLER = (86, 89)
 IN_BFLOAT16 = {
     "attention": "dtype3 or (dtype2 and not dtype2-16)",
     "products": "configs0 or (dtype2 and not configs)",
+    "prompt_attention": "dtype3 or anywhere",
 }
-KERNELS = ("attention", "elementwise", "products", "sampling", "step_results", "text_attention")
+KERNELS = (
+    "attention",
+    "elementwise",
+    "products",
+    "prompt_attention",
+    "sampling",
+    "step_results",
+    "text_attention",
+)
 
 
 @pytest.mark.slow

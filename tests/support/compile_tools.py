@@ -200,7 +200,8 @@ TEXT_IDS, CODEBOOKS, CODES = 21178, 4, 626
 def launch_little(dtype: torch.dtype) -> None:
     """Launch each kernel at least once, in the published model's size."""
     _steps(PUBLISHED, 32, dtype, (1,), batch_invariant=True)
-    _steps(PUBLISHED, 32, dtype, (1,), batch_invariant=True, adapted=True)
+    llama, _ = _steps(PUBLISHED, 32, dtype, (1,), batch_invariant=True, adapted=True)
+    llama.forward(_prompt(128, PUBLISHED, 32), llama.new_pool(4))
     _products(dtype)
     _standard_path(PUBLISHED, dtype, (20,))
 

@@ -25,6 +25,7 @@ from ChatTTS.model.cuda.kernels import (  # isort: skip
     output_product,
     prefill,
     products,
+    prompt_attention,
     rotary,
     sampling,
     step_results,
@@ -37,6 +38,7 @@ from ChatTTS.model.velocity.cuda import decode, llama, sampler  # isort: skip
 KERNELS = {
     "attend_chunks": prefill,
     "attend_new_rows": attention,
+    "attend_prompts": prompt_attention,
     "attend_rows": attention,
     "attend_text": text_attention,
     "draw_codes": sampling,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 import torch
 
 EMULATED = "CHATTTS_TESTS_EMULATED" in os.environ
@@ -35,10 +36,25 @@ def _dot_in_one_order(
     return type(d)(total, d.dtype.scalar)
 
 
+def _sum_in_one_order(self: Any, given: Any) -> Any:
+    """Add one number after another, whatever other dimensions there are.
+
+    NumPy's order of summation depends on where the numbers lie in memory.
+    """
+    whole = given.handle.data
+    if self.axis is None or whole.dtype.kind != "f":
+        return _SUM(self, given)
+    total = np.add.accumulate(whole, axis=self.axis).take(-1, axis=self.axis)
+    return self.to_tensor(
+        np.expand_dims(total, self.axis) if self.keep_dims else total, given.dtype
+    )
+
+
 if DEVICE.type == "cpu" and not EMULATED:
     try:
-        from triton.runtime.interpreter import InterpreterBuilder
+        from triton.runtime.interpreter import InterpreterBuilder, ReduceOps
     except ImportError:  # no Triton: its tests are skipped
         pass
     else:
         InterpreterBuilder.create_dot = _dot_in_one_order
+        _SUM, ReduceOps.sum = ReduceOps.sum, _sum_in_one_order

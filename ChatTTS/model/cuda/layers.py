@@ -15,12 +15,13 @@ from ..llama_config import LlamaShape
 from ..llama_weights import LayerWeights
 from ..share import Peers, Share
 from .adapters import NO_ADAPTERS, LayerAdapters
-from .kernels.attention import attend_new_rows, attend_rows
+from .kernels.attention import attend_new_rows
 from .kernels.low_rank import LowRanks, RowRanks, to_ranks
 from .kernels.norm import rms_norm
 from .kernels.output_product import product_of_splits
 from .kernels.prefill import attend_chunks
 from .kernels.products import product
+from .kernels.prompt_attention import attend_prompts
 from .kernels.rotary import rotate_and_store
 from .kernels.swiglu import swiglu
 
@@ -227,12 +228,15 @@ class TritonLayers:
     def _attend(
         self, qkv: Tensor, rows: AttentionMetadata, tiles: Tensor, pool: Tensor, layer: int
     ) -> Tensor:
-        """Store all keys and values of the step first: rows attend to other rows of it."""
+        """Store all keys and values of the step first: rows attend to other rows of it.
+
+        Tiles of tensor cores round otherwise than a decode step does.
+        """
         tables, table_of, positions = rows.tables, rows.table_of, rows.positions
         heads = len(self._share.heads)
         query = rotate_and_store(qkv, *self.rotary, positions, tables, table_of, pool, layer, heads)
         if self._is_row_independent:
-            return attend_rows(query, pool, layer, tables, table_of, positions, most=rows.most)
+            return attend_prompts(query, pool, layer, tables, table_of, positions, most=rows.most)
         return attend_chunks(query, pool, layer, tables, positions, tiles)
 
     def _add(

@@ -183,7 +183,7 @@ def test_a_decoding_row_sees_neither_its_neighbours_nor_the_launch(
     for row in range(0, len(RAGGED), 2):
         if case.table_of[row] >= 0:
             assert torch.equal(case.rows([row]).decoded(), together[row : row + 1])
-    monkeypatch.setattr(attention, "_PROGRAMS", 1)  # one program goes over all splits
+    monkeypatch.setattr(attention, "PROGRAMS", 1)  # one program goes over all splits
     assert torch.equal(case.decoded(), together)
 
 

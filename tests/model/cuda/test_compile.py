@@ -25,6 +25,9 @@ SHARED = {80: 99 << 10, 86: 99 << 10, 89: 99 << 10, 90: 227 << 10, 100: 227 << 1
 # Bytes that a thread may use on its stack. A few registers that are spilled once are read back from
 # the nearest cache. Sizes of unpublished models only have to work.
 STACK = {"little": 64, "published": 64, "sizes": 1024}
+# What a tile of four rows keeps over its loops does not fit beside two programs' sums; in the loop
+# it reads little of that.
+STACK_OF = {"prompt_attention._attend_tile": 256}
 
 
 def compile_kernels(capability: int, dtype: str, launches: str, folder: Path) -> dict[str, Any]:
@@ -62,7 +65,7 @@ def check(capability: int, dtype: str, launches: str, folder: Path) -> dict[str,
         print(f"{found['registers']:9}  {found['shared']:6}  {found['stack']:5}  {line}")
         if found["error"]:
             wrong.append(f"{line}\n{found['error']}")
-        if found["stack"] > STACK[launches]:
+        if found["stack"] > max(STACK[launches], STACK_OF.get(found["kernel"], 0)):
             wrong.append(f"{line}\nspills: {found['stack']} bytes of a thread are on its stack")
         if found["shared"] > SHARED[capability]:
             wrong.append(

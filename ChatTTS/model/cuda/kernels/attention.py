@@ -22,8 +22,10 @@ from .rotary import rotate_and_store_torch, rotated
 SPLIT = 256
 # The number of programs that keeps a large GPU busy: several on each of 132 multiprocessors, in
 # enough waves that the last, incomplete one takes a small part of the time. More gain nothing.
-_PROGRAMS = 132 * 16
-_LOG2_E = 1.4426950408889634
+PROGRAMS = 132 * 16
+# Registers of a thread, so that two programs of 256 threads fit on a multiprocessor.
+SPLIT_REGISTERS = 128
+LOG2_E = 1.4426950408889634
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,7 @@ def _attend(
     sums = given.new_empty(rows, heads, splits, size, dtype=torch.float32)
     stats = given.new_empty(rows, heads, splits, 2, dtype=torch.float32)
     if rows:
-        programs = min(splits, triton.cdiv(_PROGRAMS, rows * kv_heads))
+        programs = min(splits, triton.cdiv(PROGRAMS, rows * kv_heads))
         blocks = pool[:, layer]
         width = triton.next_power_of_2(size)
         overlap = overlaps(given)
@@ -196,7 +198,7 @@ def _attend(
             positions,
             sums,
             stats,
-            size**-0.5 * _LOG2_E,
+            size**-0.5 * LOG2_E,
             blocks.stride(0),
             tables.stride(0),
             splits,
@@ -207,15 +209,26 @@ def _attend(
             SPLIT,
             rotary is not None,
             overlap,
-            # Each thread holds 128 bytes of keys and 128 bytes of values.
-            num_warps=min(max(width * pool.element_size() // 16, 4), 16),
+            num_warps=split_warps(width, pool.dtype),
             # The compiler fuses other products and sums with than without ``is_new``.
             enable_fp_fusion=False,
-            # So that two programs of 256 threads fit on a multiprocessor.
-            maxnreg=128,
+            maxnreg=SPLIT_REGISTERS,
             **launch_options(overlap),
         )
     return ContextSplits(sums, stats, table_of, positions)
+
+
+def split_warps(width: int, dtype: torch.dtype) -> int:
+    """Return the warps of a program that attends to a split.
+
+    The order of its sums depends on them.
+
+    Args:
+        width: the head size, or the next power of two.
+        dtype: of keys and values.
+    """
+    # Each thread holds 128 bytes of keys and 128 bytes of values.
+    return min(max(width * dtype.itemsize // 16, 4), 16)
 
 
 def attend_rows_torch(

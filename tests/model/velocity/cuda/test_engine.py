@@ -33,6 +33,7 @@ from ....support.recorder_tools import ForgetfulRecorder, record_anywhere
 from ....support.velocity_driver import STEPS, Driver, alone, everything, make_data
 from ....support.velocity_fakes import Joined, run_all, wait_until
 
+from ChatTTS.model.cuda.kernels import prompt_attention  # isort: skip
 from ChatTTS.model.cuda.text_draws import draw_texts  # isort: skip
 from ChatTTS.model.velocity.cuda import decode, sampler  # isort: skip
 from ChatTTS.model.velocity.cuda.decode import DecodeInput, DecodeSteps  # isort: skip
@@ -114,6 +115,8 @@ def test_bits_of_compiled_kernels(monkeypatch: pytest.MonkeyPatch, name: str, dt
     sizes = {"model": DATA / name, "max_num_batched_tokens": 32, "dtype": dtype}
     sizes["device"] = str(DEVICE)
     take_triton(monkeypatch)
+    # Prompts are read in tiles, although so few would not be.
+    monkeypatch.setattr(prompt_attention, "LEAST_PROGRAMS", 1)
     together = Driver(make_worker(**sizes), datas).run(3)
     in_parts = Driver(make_worker(**sizes), datas).run(3, chunk=4)
     worker = make_worker(**sizes)

@@ -6,8 +6,6 @@ since an import holds Python's lock.
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 
 from ..audio.samples import SAMPLE_RATE, Samples
@@ -21,10 +19,3 @@ def sound() -> Samples:
     tone = 0.1 * np.sin(2 * np.pi * 220 / SAMPLE_RATE * np.arange(SAMPLE_RATE))
     samples: Samples = tone.astype(np.float32)
     return samples
-
-
-def digest_of(samples: Samples, sample_rate: int) -> bytes:
-    """Return a hash of a recording; it makes no copy, which would hold Python's lock."""
-    digest = hashlib.sha256(f"{sample_rate}".encode())
-    digest.update(np.ascontiguousarray(samples).data)
-    return digest.digest()

@@ -60,11 +60,16 @@ def _reads_shared(line: Instruction) -> bool:
     return line.parts[:2] == ("ld", "shared") or line.parts[0] in ("ldmatrix", "wgmma")
 
 
-def main(capability: str, scenario: str) -> None:
-    run = SCENARIOS[scenario]
-    programs: dict[str, Program] = {}
+def main(capability: str) -> None:
     emulation = Emulation(int(capability), order=None)
     emulation.install()
+    for scenario, run in SCENARIOS.items():
+        _take_out(emulation, scenario, run)
+
+
+def _take_out(emulation: Emulation, scenario: str, run: Callable[[], None]) -> None:
+    """Run a scenario without each line of its kernels in turn; print what became of it."""
+    programs: dict[str, Program] = {}
 
     def note(kernel: str, program: Program) -> Program:
         programs[kernel] = program
@@ -78,7 +83,7 @@ def main(capability: str, scenario: str) -> None:
             if kind is None or (kind == "barrier" and orders_nothing(program, place)):
                 continue
             emulation.change = partial(_replaced, kernel, without(program, place))
-            print(_outcome(run), kind, kernel, place, line.text)
+            print(scenario, _outcome(run), kind, kernel, place, line.text)
 
 
 def _replaced(kernel: str, changed: Program, name: str, given: Program) -> Program:

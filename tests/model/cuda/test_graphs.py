@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,7 +93,7 @@ def test_what_is_recorded_late_is_done_at_its_first_replay() -> None:
     """It is as strict from then on."""
     x = torch.ones(2)
     recorder = LateRecorder()
-    recordings = [recorder.record(lambda more=more: x + more) for more in (1, 2, 3)]
+    recordings = [recorder.record(partial(torch.add, x, more)) for more in (1, 2, 3)]
     assert recorder.captures == 3
     x.fill_(5)
     first, second, third = recordings

@@ -154,6 +154,7 @@ def test_each_missing_line_is_noticed() -> None:
             noticed[scenario][kind] += 1
         elif kind != "mask" or kernel not in _ONE_OF_SEVERAL:
             missed[scenario].append((kernel, kind))
+    assert noticed.keys() | missed.keys() <= _LEAST.keys()
     for scenario, least in _LEAST.items():
         assert Counter(missed[scenario]) <= Counter([_WAITS_TWICE]), scenario
         assert noticed[scenario] >= Counter(least), scenario

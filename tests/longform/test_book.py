@@ -34,7 +34,7 @@ def test_equal_seeds_write_equal_books(tmp_path: Path) -> None:
 def test_a_book_that_is_killed_becomes_the_same_file(tmp_path: Path) -> None:
     pytest.importorskip("av")
     pytest.importorskip("pocketsphinx")
-    figures = run_book(BookSettings(tmp_path, minutes=1.0, chapters=2, kills=1, listened=4))
+    figures = run_book(BookSettings(tmp_path, minutes=1.5, chapters=2, kills=1, listened=6))
     assert figures["killed"] == 1
     assert figures["same_bytes"]
     assert figures["chapters_right"]

@@ -1,7 +1,7 @@
 """Takes lines out of compiled kernels, and tells which of them are not missed.
 
-``python -m tests.ptx.mutations CAPABILITY`` prints, for each scenario and line, whether the scenario
-notices that the line is gone.
+``python -m tests.ptx.mutations CAPABILITY`` prints, for each scenario and line, whether the
+scenario notices that the line is gone.
 """
 
 from __future__ import annotations

@@ -41,9 +41,11 @@ def test_the_tests_of_kernels_in_bfloat16(capability: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("capability", [*CASES, 89])
-def test_the_whole_engine_gives_the_codes_of_the_cpu(capability: int) -> None:
-    _run_engine(capability, "test_the_kernels_themselves")
+@pytest.mark.parametrize(
+    ("capability", "model"), [(90, ""), (80, "model-a"), (120, "model-b"), (89, "model-b")]
+)
+def test_the_whole_engine_gives_the_codes_of_the_cpu(capability: int, model: str) -> None:
+    _run_engine(capability, f"test_the_kernels_themselves and {model}".removesuffix(" and "))
 
 
 @pytest.mark.slow
@@ -52,9 +54,9 @@ def test_no_bit_of_the_whole_engine_depends_on_the_batch() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("capability", SMALLER)
-def test_no_bit_depends_on_the_batch_in_bfloat16(capability: int) -> None:
-    _run_engine(capability, "test_bits_of_compiled_kernels and bfloat16")
+@pytest.mark.parametrize(("capability", "model"), zip(SMALLER, ("model-a", "model-b"), strict=True))
+def test_no_bit_depends_on_the_batch_in_bfloat16(capability: int, model: str) -> None:
+    _run_engine(capability, f"test_bits_of_compiled_kernels and bfloat16 and {model}")
 
 
 @pytest.mark.slow
@@ -82,7 +84,7 @@ def _files(*kernels: str) -> list[str]:
 def _run_engine(capability: int, test: str) -> None:
     file = "tests/model/velocity/cuda/test_engine.py"
     printed = run_tests(capability, file, "-k", test, races=False)
-    assert _launches(printed) > 200
+    assert _launches(printed) > 100
 
 
 @pytest.mark.slow

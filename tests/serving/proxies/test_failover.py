@@ -43,8 +43,8 @@ from ...support.serving_tools import PATIENCE, RunningServer, eventually
 pytestmark = pytest.mark.slow
 
 SHORT = "We went home."
-# Half a minute of speech: all streams begin before the first one ends.
-STORY = LONG * 5
+# Forty seconds of speech: all streams begin before the first one ends.
+STORY = LONG * 7
 ENDLESS = LONG * 100
 
 Pair = Callable[..., tuple[ProxiedServer, list[Process]]]

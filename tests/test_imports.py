@@ -437,22 +437,6 @@ def run(code: str) -> str:
     return done.stdout
 
 
-HEAVY = ("torch", "transformers", "numpy", "matplotlib", "einx", "sounddevice", "triton", "httpx")
-HELP = """
-import contextlib, sys
-from ChatTTS.cli import main
-with contextlib.suppress(SystemExit), contextlib.redirect_stdout(None):
-    main(["--help"])
-"""
-
-
-@pytest.mark.parametrize("code", ["import ChatTTS, sys", HELP], ids=["import", "help"])
-def test_importing_is_cheap(code: str) -> None:
-    loaded = run(f"{code}\nprint(*sys.modules)").split()
-    assert "ChatTTS" in loaded
-    assert [name for name in HEAVY if name in loaded] == []
-
-
 @pytest.mark.slow
 def test_everything_imports_without_triton_and_without_the_extras() -> None:
     core, extras = declared()

@@ -90,6 +90,16 @@ def _streaming() -> str:
     return _table(head, rows)
 
 
+def _starts() -> str:
+    """Return the times that processors take for the starts of commands."""
+    found = _results("starts-cpu")["summary"]
+    rows = [
+        [f"`{name}`", f"{own['median_cpu_s']:.2f}", f"{own['least_cpu_s']:.2f}"]
+        for name, own in found.items()
+    ]
+    return _table(["", "seconds of a processor, median", "least"], rows)
+
+
 def _speeds() -> dict[str, str]:
     """Return the figures of the READMEs by name."""
     texts = {r["streams"]: r["medians"] for r in _results("velocity-cpu")["results"]}
@@ -177,6 +187,7 @@ _TABLES: dict[str, Callable[[], str]] = {
     "readme_zh": _readme_zh,
     "velocity": _velocity,
     "streaming": _streaming,
+    "starts": _starts,
 }
 
 

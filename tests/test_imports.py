@@ -369,16 +369,6 @@ def run(code: str) -> str:
     return done.stdout
 
 
-HEAVY = ("torch", "transformers", "matplotlib", "einx", "sounddevice", "triton")
-
-
-@pytest.mark.parametrize("module", ["ChatTTS", "ChatTTS.cli"])
-def test_importing_is_cheap(module: str) -> None:
-    loaded = run(f"import {module}, sys; print(*sys.modules)").split()
-    assert module in loaded
-    assert [name for name in HEAVY if name in loaded] == []
-
-
 @pytest.mark.slow
 def test_everything_imports_without_triton_and_without_the_extras() -> None:
     core, extras = declared()

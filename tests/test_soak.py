@@ -12,7 +12,7 @@ import pytest
 
 from .support.places import DATA, ROOT
 
-SECONDS = 40
+SECONDS = 20
 
 
 @pytest.mark.slow

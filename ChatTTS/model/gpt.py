@@ -139,6 +139,9 @@ class GPT:
             try:
                 gpt = cls._on_velocity(asset, tokenizer, placement, options, compute_lock)
             except (EngineUnavailableError, ConfigError) as error:
+                # No warning: the caller asked for no engine, and the standard one does everything
+                # that was asked for. One that asks for velocity, or for what only velocity has,
+                # got the error above.
                 logger.info("the standard engine computes, since velocity cannot: %s", error)
             else:
                 gpt._load_standard = standard

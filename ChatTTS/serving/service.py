@@ -30,6 +30,7 @@ from .errors import (
 from .loop_budget import LoopBudget
 from .metrics import ServerMetrics
 from .model import PieceStream, RefineJob, SpeechJob, SpeechModel
+from .recordings import digest_of
 from .requests import SpeechRequest, check_pauses
 from .segments import SegmentStream, is_ssml, read_marked
 from .settings import Settings
@@ -235,7 +236,7 @@ class SpeechService:
 
         def encoded() -> str:
             return self.prompts.get_or_make(
-                warm_up.digest_of(samples, sample_rate),
+                digest_of(samples, sample_rate),
                 lambda: self.model.encode_sample(samples, sample_rate),
             )
 

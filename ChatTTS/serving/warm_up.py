@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import hashlib
 
 import numpy as np
 from fastapi import FastAPI
@@ -77,10 +76,3 @@ def sound() -> Samples:
     tone = 0.1 * np.sin(2 * np.pi * 220 / SAMPLE_RATE * np.arange(SAMPLE_RATE))
     samples: Samples = tone.astype(np.float32)
     return samples
-
-
-def digest_of(samples: Samples, sample_rate: int) -> bytes:
-    """Return a hash of a recording; it makes no copy, which would hold Python's lock."""
-    digest = hashlib.sha256(f"{sample_rate}".encode())
-    digest.update(np.ascontiguousarray(samples).data)
-    return digest.digest()

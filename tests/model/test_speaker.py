@@ -1,5 +1,6 @@
 """Voices as strings: what is read, what is refused and how."""
 
+import lzma
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 from ChatTTS.errors import VoiceError
 from ChatTTS.model.legacy_speaker import read_legacy_speaker
 from ChatTTS.model.speaker import Speaker, decode_sample, encode_sample
+from ChatTTS.utils import base16384
 
 from ..support.bundled_voice import BUNDLED, WIDTH
 
@@ -54,6 +56,16 @@ def test_without_statistics_there_is_no_random_voice() -> None:
 def test_sample_prompts_round_trip() -> None:
     codes = np.random.default_rng(0).integers(0, 625, (4, 57))
     np.testing.assert_array_equal(decode_sample(encode_sample(codes), 4, 625), codes.T)
+
+
+@pytest.mark.parametrize("length", [1, 700, 9000])
+def test_strings_are_those_of_the_preset(length: int) -> None:
+    """Smaller tables of the encoder change no byte."""
+    codes = np.random.default_rng(length).integers(0, 625, (4, length)).astype("<u2")
+    preset = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
+    packed = lzma.compress(codes.tobytes(), lzma.FORMAT_RAW, filters=preset)
+    header = np.array(codes.shape, dtype="<u2").tobytes()
+    assert encode_sample(codes) == base16384.encode(header + packed)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,11 @@ def run_child(module: str, *arguments: str, seconds: float = 2700) -> str:
     return done.stdout
 
 
-def run_tests(capability: int, *arguments: str, races: bool = True) -> str:
-    """Run pytest with ``arguments``, for a GPU of ``capability`` such as 90; return its output."""
+def run_tests(capability: int, *arguments: str, races: bool = True, share: str = "0/1") -> str:
+    """Run pytest with ``arguments``, for a GPU of ``capability`` such as 90; return its output.
+
+    Args:
+        share: which cases of each test are run: ``1/2`` is every second one from number 1 on.
+    """
     watched = "races" if races else "no-races"
-    return run_child("tests.ptx.child", str(capability), watched, "-q", *arguments)
+    return run_child("tests.ptx.child", str(capability), watched, share, "-q", *arguments)

@@ -1,7 +1,7 @@
 """Takes lines out of compiled kernels, and tells which of them are not missed.
 
-``python -m tests.ptx.mutations CAPABILITY SCENARIO`` prints, for each line, whether the scenario
-notices that it is gone.
+``python -m tests.ptx.mutations CAPABILITY`` prints, for each scenario and line, whether the
+scenario notices that the line is gone.
 """
 
 from __future__ import annotations
@@ -60,11 +60,16 @@ def _reads_shared(line: Instruction) -> bool:
     return line.parts[:2] == ("ld", "shared") or line.parts[0] in ("ldmatrix", "wgmma")
 
 
-def main(capability: str, scenario: str) -> None:
-    run = SCENARIOS[scenario]
-    programs: dict[str, Program] = {}
+def main(capability: str) -> None:
     emulation = Emulation(int(capability), order=None)
     emulation.install()
+    for scenario, run in SCENARIOS.items():
+        _take_out(emulation, scenario, run)
+
+
+def _take_out(emulation: Emulation, scenario: str, run: Callable[[], None]) -> None:
+    """Run a scenario without each line of its kernels in turn; print what became of it."""
+    programs: dict[str, Program] = {}
 
     def note(kernel: str, program: Program) -> Program:
         programs[kernel] = program
@@ -78,7 +83,7 @@ def main(capability: str, scenario: str) -> None:
             if kind is None or (kind == "barrier" and orders_nothing(program, place)):
                 continue
             emulation.change = partial(_replaced, kernel, without(program, place))
-            print(_outcome(run), kind, kernel, place, line.text)
+            print(scenario, _outcome(run), kind, kernel, place, line.text)
 
 
 def _replaced(kernel: str, changed: Program, name: str, given: Program) -> Program:

@@ -39,12 +39,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     chat.unload()
 
 
-@pytest.fixture(scope="module")
-def client(server: RunningServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=60) as one:
-        yield one
-
-
 def ask(client: httpx.Client, **fields: Any) -> httpx.Response:
     body = {"input": SHORT, "response_format": "pcm", "seed": 1, **fields}
     return client.post("/v1/audio/speech", json=body)

@@ -27,12 +27,6 @@ def server() -> Iterator[RunningServer]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def client(server: RunningServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=60) as one:
-        yield one
-
-
 def ask(client: httpx.Client, voice: str) -> httpx.Response:
     body = {"input": SHORT, "response_format": "pcm", "seed": 1, "voice": voice}
     return client.post("/v1/audio/speech", json=body)

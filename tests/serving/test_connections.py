@@ -427,7 +427,7 @@ def chat() -> Iterator[Chat]:
 
 def test_a_client_that_does_not_end_the_handshake_of_tls_is_cut(chat: Chat, tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
-    files = {"tls_certificate": certificate, "tls_key": key}
+    files: dict[str, Any] = {"tls_certificate": certificate, "tls_key": key}
     trusted = ssl.create_default_context(cafile=certificate)
     with whole_server(chat, **files, **with_limits(connections=5, head_seconds=0.5)) as server:
         with clients(server.address, 20, b"\x16\x03\x01") as crowd:

@@ -307,7 +307,7 @@ def server() -> Iterator[WholeServer]:
         yield running
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_client_that_leaves_at_any_moment_leaves_nothing_behind(
     server: WholeServer, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:

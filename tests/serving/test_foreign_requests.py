@@ -19,8 +19,8 @@ from ChatTTS.serving.encoding import Encoder, Format
 from ChatTTS.serving.encoding.formats import usual_name
 
 from ..support.server_tools import WholeServer, whole_server
+from ..support.speech_requests import SHORT, spoken
 
-SHORT = "Good night."
 EMOJI = "🎉"  # a silence of one piece
 LONG = "The lighthouse had been dark for eleven years. Then somebody lit the lamp again."
 
@@ -31,27 +31,14 @@ def server() -> Iterator[WholeServer]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def client(server: WholeServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=60) as one:
-        yield one
-
-
-def ask(client: httpx.Client, **fields: Any) -> httpx.Response:
-    body = {"input": SHORT, "response_format": "pcm", "seed": 1, **fields}
-    answer = client.post("/v1/audio/speech", json=body)
-    assert answer.status_code == 200, answer.text
-    return answer
-
-
 # ------------------------------------------------------------------ null
 
 
 def test_null_is_as_if_absent(client: httpx.Client) -> None:
-    plain = ask(client).content
+    plain = spoken(client).content
     names = "speed sample_rate stream_format stream refine low_latency priority strict voice model"
-    assert ask(client, **dict.fromkeys(names.split())).content == plain
-    assert ask(client, response_format=None).headers["content-type"] == "audio/mpeg"
+    assert spoken(client, **dict.fromkeys(names.split())).content == plain
+    assert spoken(client, response_format=None).headers["content-type"] == "audio/mpeg"
     item = {"input": SHORT, "response_format": None, "speed": None}
     body = {"items": [item], "response_format": "pcm", "seed": 1, "stream": None}
     assert client.post("/v1/audio/speech/batch", json=body).json()["data"][0]["format"] == "pcm"
@@ -78,7 +65,7 @@ def test_the_description_allows_null(client: httpx.Client) -> None:
 
 
 def test_a_seed_is_a_voice_as_a_number_too(client: httpx.Client) -> None:
-    assert ask(client, voice=2222).content == ask(client, voice="2222").content
+    assert spoken(client, voice=2222).content == spoken(client, voice="2222").content
 
 
 # ------------------------------------------------------------------ names of formats
@@ -95,10 +82,10 @@ def test_formats_have_other_names(name: Any, format: Any) -> None:
 
 
 def test_formats_by_other_names_are_sent(client: httpx.Client) -> None:
-    assert ask(client, response_format="OGG").headers["content-type"] == "audio/ogg"
+    assert spoken(client, response_format="OGG").headers["content-type"] == "audio/ogg"
     assert client.get("/tts", params={"text": SHORT, "format": "MP3"}).content[:1] == b"\xff"
-    spoken = client.post("/v1/text-to-speech/alloy?output_format=PCM_24000", json={"text": SHORT})
-    assert spoken.headers["content-type"] == "audio/pcm"
+    answer = client.post("/v1/text-to-speech/alloy?output_format=PCM_24000", json={"text": SHORT})
+    assert answer.headers["content-type"] == "audio/pcm"
     wrong = client.post("/v1/audio/speech", json={"input": SHORT, "response_format": "midi"})
     assert wrong.status_code == 400
 
@@ -144,7 +131,7 @@ def test_a_streamed_file_has_its_length_if_that_is_known(
     client: httpx.Client, server: WholeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server.chat, "InferCodeParams", InferCodeParams)  # what is cut is not kept
-    kept = ask(client, input=LONG, voice="alloy", seed=9).content
+    kept = spoken(client, input=LONG, voice="alloy", seed=9).content
     for path, body in (
         ("/v1/audio/speech", {"input": EMOJI, "response_format": "wav"}),
         (
@@ -162,7 +149,7 @@ def test_a_streamed_file_has_its_length_if_that_is_known(
     body = {"input": EMOJI, "response_format": "flac"}
     data = client.post("/v1/audio/speech", json=body).content
     assert int.from_bytes(data[18:26], "big") & (1 << 36) - 1 == 4800  # samples
-    data = ask(client, response_format="wav", input=LONG, seed=None).content
+    data = spoken(client, response_format="wav", input=LONG, seed=None).content
     assert sizes(data) == (0xFFFFFFFF, 0xFFFFFFFF)
 
 

@@ -20,8 +20,8 @@ from ChatTTS.voices import SavedVoice, VoiceLibrary, check_name
 from ..support.riva_tools import connected
 from ..support.server_tools import decoded
 from ..support.serving_tools import RunningServer, running_server
+from ..support.speech_requests import SHORT, ask
 
-SHORT = "Good night."
 ALIASES = {"alloy": "edith", "Kitchen Lamp": "miles", "English-US.Female-1": "edith"}
 
 
@@ -29,17 +29,6 @@ ALIASES = {"alloy": "edith", "Kitchen Lamp": "miles", "English-US.Female-1": "ed
 def server() -> Iterator[RunningServer]:
     with running_server(aliases=ALIASES) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def client(server: RunningServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=server.url, timeout=60) as one:
-        yield one
-
-
-def ask(client: httpx.Client, **fields: Any) -> httpx.Response:
-    body = {"input": SHORT, "response_format": "pcm", "seed": 1, **fields}
-    return client.post("/v1/audio/speech", json=body)
 
 
 @pytest.fixture(scope="module")

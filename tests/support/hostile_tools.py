@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ ENGINES = ("standard", "velocity")
 SECONDS = 2.0
 # Bytes that resident memory may grow while a checkpoint of 4 MB is tried.
 MOST_GROWN = 300 << 20
-PATIENCE = 240
+PATIENCE = 1200
 
 
 class Raw(str):
@@ -128,39 +128,40 @@ def weights(**changes: Callable[[Tensor], Tensor]) -> Callable[[Path], None]:
     return make
 
 
-def run(cases: Sequence[Case], engines: Iterable[str], room: Path) -> dict[str, list[Answer]]:
-    """Run a child on each case; return its answers by engine. It must survive all cases."""
-    lines, ids = [], []
-    folders = [build(case, room / str(number)) for number, case in enumerate(cases)]
-    for engine in engines:
-        for case, folder in zip(cases, folders, strict=True):
-            ids.append((engine, case.id))
-            order = {
-                "id": case.id,
-                "folder": str(folder),
-                "good": str(GOOD),
-                "engine": engine,
-                "dtype": case.dtype,
-                "seconds": SECONDS,
-            }
-            lines.append(json.dumps(order))
+def run(cases: Sequence[tuple[Case, Sequence[str]]], room: Path) -> list[tuple[Case, str, Answer]]:
+    """Run a child on each case with its engines; return its answers. It must survive all cases."""
+    tried = []
+    for number, (case, engines) in enumerate(cases):
+        folder = build(case, room / str(number))
+        tried += [(case, engine, folder) for engine in engines]
+    tried.sort(key=lambda own: own[1])
+    orders = [
+        {
+            "id": case.id,
+            "folder": str(folder),
+            "good": str(GOOD),
+            "engine": engine,
+            "dtype": case.dtype,
+            "seconds": SECONDS,
+        }
+        for case, engine, folder in tried
+    ]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.support.hostile_child"],
         cwd=ROOT,
         env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
-        input="\n".join(lines),
+        input="\n".join(map(json.dumps, orders)),
         capture_output=True,
         text=True,
         timeout=PATIENCE,
         check=False,
     )
     answers = [Answer(**json.loads(line)) for line in done.stdout.splitlines()]
-    following = ids[len(answers)] if len(answers) < len(ids) else None
+    following = orders[len(answers)]["id"] if len(answers) < len(orders) else None
     assert done.returncode == 0, f"at {following}: {done.returncode} {done.stderr[-2000:]}"
-    found: dict[str, list[Answer]] = {engine: [] for engine in engines}
-    for (engine, _), answer in zip(ids, answers, strict=True):
-        found[engine].append(answer)
-    return found
+    return [
+        (case, engine, answer) for (case, engine, _), answer in zip(tried, answers, strict=True)
+    ]
 
 
 def complaint(case: Case, answer: Answer) -> str | None:

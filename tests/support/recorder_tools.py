@@ -1,4 +1,7 @@
-"""Recorders that do without CUDA: one that is as strict as a graph, and one that keeps nothing."""
+"""Recorders that do without CUDA.
+
+One is as strict as a graph, one records what is replayed only, and one keeps nothing.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import pytest
@@ -22,15 +26,30 @@ from ChatTTS.model.cuda.graphs import CudaRecorder, Recorder
 T = TypeVar("T")
 
 
-def record_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have work for a CPU recorded by :class:`EagerRecorder`, until the test ends."""
-    monkeypatch.setattr(graphs, "CudaRecorder", new_recorder)
+def record_anywhere(monkeypatch: pytest.MonkeyPatch, *, late: bool = False) -> None:
+    """Have work for a CPU recorded by :class:`EagerRecorder`, until the test ends.
+
+    Args:
+        late: by :class:`LateRecorder` instead.
+    """
+    kind = LateRecorder if late else EagerRecorder
+    monkeypatch.setattr(graphs, "CudaRecorder", partial(new_recorder, kind=kind))
 
 
-def new_recorder(device: torch.device, *, advice: str = "a test", priority: int = 0) -> Recorder:
-    """Return a recorder for ``device``; without CUDA, one that does the work again."""
+def new_recorder(
+    device: torch.device,
+    *,
+    advice: str = "a test",
+    priority: int = 0,
+    kind: Callable[[], Recorder] | None = None,
+) -> Recorder:
+    """Return a recorder for ``device``; without CUDA, one that does the work again.
+
+    Args:
+        kind: the one without CUDA; by default :class:`EagerRecorder`.
+    """
     if device.type != "cuda":
-        return EagerRecorder()
+        return (kind or EagerRecorder)()
     return CudaRecorder(device, advice=advice, priority=priority)
 
 
@@ -91,7 +110,7 @@ class EagerRecorder:
 
     def __init__(self) -> None:
         self.captures, self.seconds = 0, 0.0
-        self._recordings: list[EagerRecording[Any]] = []
+        self._recordings: list[EagerRecording[Any] | LateRecording[Any]] = []
 
     @torch.inference_mode()
     def record(self, work: Callable[[], T]) -> EagerRecording[T]:
@@ -115,6 +134,55 @@ class EagerRecorder:
     def _spoil(self) -> None:
         for recording in self._recordings:
             recording.spoil()
+
+
+class LateRecording(Generic[T]):
+    """Work that is first done when it is first replayed.
+
+    Args:
+        work: the work; it makes all tensors of its result.
+        before_replay: called before each replay.
+    """
+
+    def __init__(self, work: Callable[[], T], before_replay: Callable[[], None]) -> None:
+        self._work, self._before_replay = work, before_replay
+        self._made: EagerRecording[T] | None = None
+
+    @property
+    def result(self) -> T:
+        """See :class:`Recording`; there is none before the first replay."""
+        assert self._made is not None, "nothing was replayed yet"
+        return self._made.result
+
+    @torch.inference_mode()
+    def replay(self) -> None:
+        """See :class:`Recording`."""
+        if self._made is None:
+            self._before_replay()
+            result = self._work()
+            self._made = EagerRecording(self._work, result, _tensors(result), self._before_replay)
+        else:
+            self._made.replay()
+
+    def spoil(self) -> None:
+        """See :class:`EagerRecording`."""
+        if self._made is not None:
+            self._made.spoil()
+
+
+class LateRecorder(EagerRecorder):
+    """A recorder for slow kernels: steps that no plan takes are never computed.
+
+    With the emulator or the interpreter, the recordings of all sizes of a step take several times
+    as long as a test's own steps.
+    """
+
+    def record(self, work: Callable[[], T]) -> Any:
+        """See :class:`Recorder`."""
+        recording = LateRecording(work, self._spoil)
+        self._recordings.append(recording)
+        self.captures += 1
+        return recording
 
 
 class ForgetfulRecorder(EagerRecorder):

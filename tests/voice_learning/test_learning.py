@@ -53,6 +53,9 @@ LINES = (
     "please tell me when the train leaves.",
 )
 
+# For tests of all but the search.
+QUICK = SearchSettings(starts=1, candidates=2, most_steps=1, every=1, positions=256)
+
 
 @pytest.fixture(scope="module")
 def language_model(bundled: Chat) -> LanguageModel:
@@ -327,7 +330,11 @@ def test_learning_needs_a_known_voice_to_begin_at_one(bundled: Chat, tmp_path: P
 
 @pytest.mark.slow
 def test_a_random_speaker_is_recovered_from_its_speech(
-    bundled: Chat, language_model: LanguageModel, said: Say, tmp_path: Path
+    bundled: Chat,
+    language_model: LanguageModel,
+    said: Say,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     torch.manual_seed(11)
     true = bundled.sample_random_speaker()
@@ -352,6 +359,7 @@ def test_a_random_speaker_is_recovered_from_its_speech(
     joined = np.concatenate([piece.samples for piece in pieces])
     assert joined.shape == whole.shape
     assert np.abs(joined - whole).max() < 1e-3
+    monkeypatch.setattr(speaker_search, "SearchSettings", lambda: QUICK)
     nearest = voices.learn(
         bundled, folder, from_sample=True, library=library, say=news.append, show_tqdm=False
     )
@@ -361,12 +369,13 @@ def test_a_random_speaker_is_recovered_from_its_speech(
 
 @pytest.mark.slow
 def test_two_people_are_refused_unless_the_caller_knows_better(
-    bundled: Chat, said: Say, tmp_path: Path
+    bundled: Chat, said: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waves = [*said("clara", 3), *said("edith", 6)[3:]]
     folder = record(tmp_path, waves)
     with pytest.raises(VoiceError, match=r"several people.*one_speaker"):
         voices.learn(bundled, folder, show_tqdm=False)
+    monkeypatch.setattr(speaker_search, "SearchSettings", lambda: QUICK)
     found = voices.learn(bundled, folder, show_tqdm=False, one_speaker=True, from_sample=True)
     assert len(found.recordings.kept) == 6
 
@@ -443,8 +452,7 @@ def test_learning_in_inference_mode(
     bundled: Chat, said: Say, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As scripts call the published package."""
-    quick = SearchSettings(starts=1, candidates=2, most_steps=1, every=1, positions=256)
-    monkeypatch.setattr(speaker_search, "SearchSettings", lambda: quick)
+    monkeypatch.setattr(speaker_search, "SearchSettings", lambda: QUICK)
     folder = record(tmp_path, said("edith", 2))
     told: list[str] = []
     with torch.inference_mode():

@@ -77,18 +77,11 @@ def check(capability: int, dtype: str, launches: str, folder: Path) -> dict[str,
 
 
 @pytest.mark.slow
-def test_each_kernel_compiles(tmp_path: Path) -> None:
-    told = check(90, "bfloat16", "little", tmp_path)
-    assert not told["missing"], f"nothing launches {', '.join(told['missing'])}"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("capability", "dtype", "launches"),
     [
-        (90, "float32", "published"),
         (90, "bfloat16", "published"),
-        (90, "float16", "published"),
+        (90, "float16", "little"),
         (80, "float32", "published"),
         (80, "bfloat16", "published"),
         (90, "float32", "sizes"),
@@ -102,4 +95,6 @@ def test_each_kernel_compiles(tmp_path: Path) -> None:
 def test_everything_that_is_launched_compiles(
     capability: int, dtype: str, launches: str, tmp_path: Path
 ) -> None:
-    check(capability, dtype, launches, tmp_path)
+    told = check(capability, dtype, launches, tmp_path)
+    if launches == "little":
+        assert not told["missing"], f"nothing launches {', '.join(told['missing'])}"

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from ChatTTS.model.dvae import DVAE
 from ChatTTS.model.precision import ieee_convolutions, ieee_float32
 
 from ...support.kernel_tools import DEVICE
-from ...support.recorder_tools import EagerRecorder
+from ...support.recorder_tools import EagerRecorder, LateRecorder
 
 RECORDERS = [
     pytest.param(EagerRecorder, id="eager"),
@@ -86,6 +87,28 @@ def test_results_are_good_until_the_next_replay() -> None:
     assert truth.tolist() == [False, False]
     assert own.tolist() == [1, 1]  # an input, which lies in memory of its own
     assert second.result.tolist() == [3, 3]
+
+
+def test_what_is_recorded_late_is_done_at_its_first_replay() -> None:
+    """It is as strict from then on."""
+    x = torch.ones(2)
+    recorder = LateRecorder()
+    recordings = [recorder.record(partial(torch.add, x, more)) for more in (1, 2, 3)]
+    assert recorder.captures == 3
+    x.fill_(5)
+    first, second, third = recordings
+    first.replay()
+    held = first.result
+    assert held.tolist() == [6, 6]
+    second.replay()
+    assert held.isnan().all()
+    x.fill_(7)
+    first.replay()
+    assert first.result is held
+    assert held.tolist() == [8, 8]
+    assert second.result.isnan().all()
+    with pytest.raises(AssertionError, match="nothing was replayed"):
+        _ = third.result
 
 
 def test_a_graph_has_one_shape() -> None:

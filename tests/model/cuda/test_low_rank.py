@@ -12,7 +12,7 @@ from torch import Tensor
 from ChatTTS.model.cuda.kernels.low_rank import LowRanks, RowRanks, to_ranks, to_ranks_torch
 from ChatTTS.model.cuda.kernels.products import KernelConfig, compute, product, product_torch
 
-from ...support.kernel_tools import DEVICE
+from ...support.kernel_tools import DEVICE, EMULATED
 from .test_products import CONFIGS, EPS, ERRORS, assert_near, normal, weights
 
 # Queries, keys and values; both halves of a gated MLP; a matrix alone. The outputs of the parts.
@@ -24,6 +24,13 @@ STACKS = {
 }
 # Ranks by adapter and part: one adapter of many ranks, one on some parts, one on none.
 RANKS = ((11, 5, 3), (0, 2, 1), (0, 0, 0), (1, 4, 9))
+
+
+# The interpreter takes a minute for these cases, whose bits it does not keep as compilers do.
+compiled = pytest.mark.skipif(
+    not (EMULATED or torch.cuda.is_available()),
+    reason="needs compiled kernels: tests/ptx runs it",
+)
 
 
 def some_adapters(parts: tuple[int, ...], inputs: int) -> LowRanks:
@@ -58,7 +65,6 @@ def is_own(ranks: RowRanks) -> Tensor:
 @pytest.mark.parametrize("dtype", ERRORS)
 @pytest.mark.parametrize("normed", [False, True])
 @pytest.mark.parametrize("inputs", [33, 300, 2500])
-@pytest.mark.slow_for("2500-True*", "300-False*")
 @pytest.mark.slow
 def test_ranks_as_the_twin(dtype: torch.dtype, normed: bool, inputs: int) -> None:
     x, low = 3 * normal(7, inputs, dtype=dtype), some_adapters(STACKS["qkv"], inputs)
@@ -94,8 +100,8 @@ def test_products_as_the_twin(dtype: torch.dtype, stack: str) -> None:
 
 @pytest.mark.parametrize(("dtype", "configs"), CONFIGS)
 @pytest.mark.parametrize("stack", STACKS)
-@pytest.mark.slow_for("*-configs[01]", "whole*")
 @pytest.mark.slow
+@compiled
 def test_every_config_keeps_the_bits_of_rows_without(
     dtype: torch.dtype, configs: list[KernelConfig], stack: str
 ) -> None:
@@ -123,8 +129,8 @@ def test_every_config_keeps_the_bits_of_rows_without(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("stack", STACKS)
-@pytest.mark.slow_for("whole*", "qkv-dtype1", "gate*-dtype0", "one*")
 @pytest.mark.slow
+@compiled
 def test_no_bit_depends_on_the_rows_beside_it(dtype: torch.dtype, stack: str) -> None:
     rows, inputs, parts = 19, 300, STACKS[stack]
     x, weight = normal(rows, inputs, dtype=dtype), weights(sum(parts), inputs, dtype)

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -176,6 +177,7 @@ def test_a_drained_server_loses_nothing(pair: Pair, kind: str) -> None:
         round_ = [Listener(way, server, SHORT) for way in WAYS]
         assert all(listener.whole() for listener in round_)
         shorts += round_
+        time.sleep(0.5)  # the streams end sooner on cores that speak nothing else
     assert drained.status() == 0
     assert all(listener.whole() for listener in begun)
     assert "all requests were finished" in drained.words()

@@ -16,7 +16,7 @@ from ...support.serving_tools import PATIENCE
 SCRIPTS = "/v1/audio/scripts"
 TEXT = "\n\n".join(
     f"Anna: This is line number {n} of a play.\nBob: And I say that it is line {n}."
-    for n in range(12)
+    for n in range(8)
 )
 BODY: dict[str, Any] = {
     "script": TEXT,
@@ -36,7 +36,7 @@ def result(url: str, name: str) -> bytes:
 
 
 @pytest.mark.slow
-def test_a_server_that_is_killed_five_times_gives_the_same_file(tmp_path: Path) -> None:
+def test_a_server_that_is_killed_three_times_gives_the_same_file(tmp_path: Path) -> None:
     pytest.importorskip("pyloudnorm")
 
     def started(folder: str) -> Process:
@@ -50,11 +50,11 @@ def test_a_server_that_is_killed_five_times_gives_the_same_file(tmp_path: Path) 
     name = httpx.post(server.url + SCRIPTS, json=BODY, timeout=PATIENCE).json()["id"]
     lines = tmp_path / "killed" / name / "lines"
     chance = random.Random(7)
-    for most in (1, 6, 10, 15, 22):
+    for most in (1, 8, 15):
         until = time.monotonic() + PATIENCE
         while len(list(lines.glob("*.line"))) < most:
             assert time.monotonic() < until
-            time.sleep(0.005)
+            time.sleep(0.02)
         time.sleep(chance.random() * 0.3)
         server.close()  # SIGKILL
         server = started("killed")

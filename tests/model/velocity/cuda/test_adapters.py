@@ -226,7 +226,7 @@ def test_bits_beside_adapters(
     datas = with_adapters([make_data(i, length=5 + 3 * i, codes=2 * (i % 2)) for i in range(3)])
     sizes: dict[str, Any] = {"dtype": dtype, "device": str(DEVICE)}
     sizes |= {"max_num_batched_tokens": 32, "max_num_seqs": 3}
-    take_triton(monkeypatch)
+    take_triton(monkeypatch, late=True)
     worker = make_worker(**sizes, adapters=adapters)
     together = Driver(worker, datas).run(2)
     for data in datas:

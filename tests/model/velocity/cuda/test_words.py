@@ -85,7 +85,7 @@ def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two short texts, with Triton's kernels in the interpreter."""
     texts, changes = ["one day.", "hello."], {"min_new_token": 8, "max_new_token": 8}
     expected = spoken(load(), texts, 3, **changes)
-    take_triton(monkeypatch)
+    take_triton(monkeypatch, late=True)
     # Fewer rows are fewer recordings.
     small = partial(EngineArgs, max_num_seqs=2, max_num_batched_tokens=32)
     monkeypatch.setattr(configs, "EngineArgs", small)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import soundfile
@@ -15,9 +14,7 @@ from ..audio.samples import Samples
 from ..errors import AudioError
 from . import containers
 from .errors import BadRequestError, RequestTooLargeError
-
-if TYPE_CHECKING:  # the service itself takes digests of recordings
-    from .service import SpeechService
+from .service import SpeechService
 
 # A small file can decode to very many samples. Recordings of speech stay below these limits.
 _MOST_CHANNELS = 2
@@ -60,13 +57,6 @@ async def sample_prompt(
         return await service.encode_sample(samples, rate)
     except BadRequestError as error:
         raise BadRequestError(str(error), param=param) from error
-
-
-def digest_of(samples: Samples, sample_rate: int) -> bytes:
-    """Return a hash of a recording; it makes no copy, which would hold Python's lock."""
-    digest = hashlib.sha256(f"{sample_rate}".encode())
-    digest.update(np.ascontiguousarray(samples).data)
-    return digest.digest()
 
 
 def read_recording(

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
-from ..audio.samples import SAMPLE_RATE, Samples
+from ..audio.samples import SAMPLE_RATE, Samples, digest_of
 from ..errors import ChatTTSError, ConfigError, EngineDeadError
 from ..model.adapter_names import BASE, chosen_adapter
 from ..text.lexicon import LexiconUse
@@ -30,7 +30,6 @@ from .errors import (
 from .loop_budget import LoopBudget
 from .metrics import ServerMetrics
 from .model import PieceStream, RefineJob, SpeechJob, SpeechModel
-from .recordings import digest_of
 from .requests import SpeechRequest, check_pauses
 from .segments import SegmentStream, is_ssml, read_marked
 from .settings import Settings

@@ -218,7 +218,7 @@ def main(run: Run) -> None:
     """Code all speech that there is, and go on while more comes, until all shards are coded."""
     codec = frozen_codec(run)
     folder = run.codes(checksum(codec))
-    write_space(folder, StyleSpace.of(style_tables(run.teacher_files().voices), CAST.values()))
+    write_space(folder, StyleSpace.of(style_tables(run.teacher_files().voices)))
     done = sum(1 for _ in folder.glob("[0-9]*.npz"))
     while done < run.shards:
         new = code_shards(run.speech, folder, codec, run.device, run.seed, most=_TOGETHER)

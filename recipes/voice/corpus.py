@@ -167,6 +167,6 @@ def main(run: Run) -> None:
     parts = run.teacher_files()
     assemble(parts.model)
     teacher = Teacher(parts)
-    space = StyleSpace.of(teacher.tables, CAST.values())
+    space = StyleSpace.of(teacher.tables)
     plan = Plan(run.seed, read_lines(run.lines), space)
     speak(teacher, plan, run.speech, run.shards, run.part, run.parts)

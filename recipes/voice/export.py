@@ -63,6 +63,22 @@ class Parts:
     places: NDArray[np.float32]
 
 
+def speaker_strings(hidden: int, places: NDArray[np.float32]) -> dict[str, str]:
+    """Return the speaker strings of the cast.
+
+    Args:
+        hidden: width of the language model.
+        places: of the teacher's voices, [voices, coordinates].
+    """
+    strings = Speaker(hidden, "", torch.device("cpu"))
+    return {
+        name: strings.encode(
+            torch.from_numpy(speaker_vector(mixture(person.weights) @ places, hidden))
+        )
+        for name, person in CAST.items()
+    }
+
+
 def voice_defaults(
     hidden: int, places: NDArray[np.float32], alignment_heads: Sequence[tuple[int, int]]
 ) -> dict[str, Any]:
@@ -73,16 +89,11 @@ def voice_defaults(
         places: of the teacher's voices, [voices, coordinates].
         alignment_heads: the guided attention heads, pairs of a layer and a head.
     """
-    strings = Speaker(hidden, "", torch.device("cpu"))
-    vectors = {
-        name: torch.from_numpy(speaker_vector(mixture(person.weights) @ places, hidden))
-        for name, person in CAST.items()
-    }
     drawing = {"top_P": 0.7, "top_K": 20, "repetition_penalty": 1.0}
     return {
         "name": "bundled voice",
         "speaker": next(iter(CAST)),
-        "speakers": {name: strings.encode(vector) for name, vector in vectors.items()},
+        "speakers": speaker_strings(hidden, places),
         "code": {"prompt": f"[speed_{DEFAULT_SPEED}]", "temperature": 0.1, **drawing},
         "refine": {"prompt": "[oral_0][laugh_0][break_0]", "temperature": 0.3, **drawing},
         # So far it garbles texts: copying them needs more steps than it had.
@@ -123,8 +134,8 @@ def export(parts: Parts, folder: Path) -> None:
     for name, tensors in weights.items():
         save_file(_halved(tensors, name), partial / name, metadata={"format": "pt"})
         (partial / name).chmod(0o644)  # readable by all users, like the other files
-    _write(partial / "gpt" / "config.json", llama_json(sizes.llama))
-    _write(partial / "config.json", config_json(parts))
+    write_json(partial / "gpt" / "config.json", llama_json(sizes.llama))
+    write_json(partial / "config.json", config_json(parts))
     save_tokenizer(partial / "tokenizer")
     size = sum(file.stat().st_size for file in partial.rglob("*") if file.is_file())
     logger.info("the checkpoint has %.1f MB", size / 1e6)
@@ -218,5 +229,6 @@ def _vocos_json(config: VocosConfig) -> dict[str, Any]:
     }
 
 
-def _write(path: Path, values: Mapping[str, Any]) -> None:
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a file of a checkpoint in JSON."""
     path.write_text(json.dumps(values, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

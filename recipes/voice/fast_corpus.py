@@ -24,7 +24,7 @@ import torch
 from .corpus import SHARD, Plan, read_lines
 from .fast_teacher import FastTeacher, take_of
 from .fast_weights import VOICES_FILE, WEIGHTS_FILE, pack, pack_voices
-from .styles import CAST, StyleSpace
+from .styles import StyleSpace
 from .takes import Take, is_whole, write_shard
 from .teacher import assemble, style_tables
 
@@ -144,9 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         getattr(torch, args.kind),
         compiled=args.compile,
     )
-    plan = Plan(
-        args.seed, read_lines(args.out / "lines"), StyleSpace.of(teacher.tables, CAST.values())
-    )
+    plan = Plan(args.seed, read_lines(args.out / "lines"), StyleSpace.of(teacher.tables))
     began = time.monotonic()
     spoken = speak(
         teacher,

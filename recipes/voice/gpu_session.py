@@ -36,7 +36,7 @@ from .fast_weights import VOICES_FILE, WEIGHTS_FILE
 from .frozen import frozen_codec
 from .run import Run
 from .stages import run_stage
-from .styles import CAST, StyleSpace
+from .styles import StyleSpace
 from .training import Budget, use_fast_products
 
 logger = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ def _speak(run: Run, end: float) -> None:
     teacher = FastTeacher(
         run.out / WEIGHTS_FILE, files.symbols, run.out / VOICES_FILE, run.device, kind
     )
-    space = StyleSpace.of(teacher.tables, CAST.values())
+    space = StyleSpace.of(teacher.tables)
     plan = Plan(run.seed, read_lines(run.lines), space)
     spoken = speak(teacher, plan, run.speech, 0, run.shards, end - time.time())
     write_space(run.out, space)

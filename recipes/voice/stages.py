@@ -34,6 +34,7 @@ STAGES: Mapping[str, Stage] = {
     "gpt": Stage("gpt", "phonemes to codes: the language model", 0.53),
     "decoder": Stage("decoder", "the language model's hidden states to mels and sound", 0.12),
     "export": Stage("export", "everything into asset/, as `load` wants it"),
+    "voices": Stage("recast", "the named voices chosen anew, on the weights of --known"),
     "recite": Stage("recite", "held-out sentences in the voice, as files to judge"),
     "all": Stage("session", "all of them, speech and training at once, within --minutes"),
     "gpu": Stage("gpu_session", "all up to the decoder, at once on a GPU, within --minutes"),

@@ -39,7 +39,7 @@ class Voice:
 @pytest.fixture(scope="module")
 def plan() -> Plan:
     tables = np.random.default_rng(0).standard_normal((len(VOICES), 110, 256)).astype(np.float32)
-    return Plan(3, LINES, StyleSpace.of(tables, CAST.values()))
+    return Plan(3, LINES, StyleSpace.of(tables))
 
 
 def same(one: Request, other: Request) -> bool:

@@ -23,7 +23,7 @@ from recipes.voice.excerpts import Excerpts, ExcerptSource
 from recipes.voice.features import MEL
 from recipes.voice.language_model import GPTSizes, SpeechModel
 from recipes.voice.mel_judge import MelJudge
-from recipes.voice.styles import CAST, COORDINATES, VOICES, StyleSpace
+from recipes.voice.styles import COORDINATES, VOICES, StyleSpace
 from recipes.voice.takes import TEACHER_FRAME, Line, Take, Takes, write_shard
 from recipes.voice.training import Moment, generator_for
 from recipes.voice.units import FRAME_SAMPLES
@@ -55,7 +55,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     codec = DVAE(CODEC, MEL).eval().requires_grad_(False)
     random = np.random.default_rng(0)
     tables = random.standard_normal((len(VOICES), 510, 64)).astype(np.float32)
-    write_space(folder / "codes", StyleSpace.of(tables, CAST.values()))
+    write_space(folder / "codes", StyleSpace.of(tables))
     parts = [
         code_shards(folder / "speech", folder / "codes", codec, CPU, ARRANGED, part=n, parts=2)
         for n in range(2)

@@ -158,7 +158,7 @@ def test_samples_are_of_the_same_named_voice() -> None:
 
 def test_codes_are_read_as_they_were_written(tmp_path: Path) -> None:
     tables = np.random.default_rng(0).standard_normal((len(VOICES), 101, 8)).astype(np.float32)
-    space = StyleSpace.of(tables, CAST.values(), 6)
+    space = StyleSpace.of(tables, 6)
     write_space(tmp_path, space)
     clara, anyone = mixture(CAST["clara"].weights), mixture({"af_sky": 1, "zm_yunxi": 2})
     takes = [silent(weights, pace) for weights, pace in ((clara, 1.0), (anyone, 1.08**-2))]

@@ -19,7 +19,7 @@ from recipes.voice.fast_corpus import speak
 from recipes.voice.fast_generator import Extent, Residual, Source, snake
 from recipes.voice.fast_teacher import FastTeacher, take_of
 from recipes.voice.fast_weights import pack_voices, unpack_voices
-from recipes.voice.styles import CAST, VOICES, StyleSpace
+from recipes.voice.styles import VOICES, StyleSpace
 from recipes.voice.takes import TEACHER_FRAME, Line, Takes
 
 LENGTHS = torch.tensor([9, 7, 4])
@@ -41,7 +41,7 @@ class Tones:
 def plan() -> Plan:
     tables = np.random.default_rng(0).standard_normal((len(VOICES), 110, 256)).astype(np.float32)
     lines = {"en": [Line("Hello.", "en", "həlˈO."), Line("Yes.", "en", "jˈɛs.")]}
-    return Plan(3, lines, StyleSpace.of(tables, CAST.values()))
+    return Plan(3, lines, StyleSpace.of(tables))
 
 
 def batch(module: nn.Module, channels: int) -> tuple[Tensor, Tensor, Extent]:

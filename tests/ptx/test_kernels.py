@@ -64,7 +64,9 @@ def test_no_bit_of_the_whole_engine_depends_on_the_batch() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("capability", "model"), zip(SMALLER, ("model-a", "model-b"), strict=True))
+@pytest.mark.parametrize(
+    ("capability", "model"), list(zip(SMALLER, ("model-a", "model-b"), strict=True))
+)
 def test_no_bit_depends_on_the_batch_in_bfloat16(capability: int, model: str) -> None:
     _run_engine(capability, f"test_bits_of_compiled_kernels and bfloat16 and {model}")
 

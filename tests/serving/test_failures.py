@@ -315,7 +315,7 @@ def test_a_client_that_leaves_at_any_moment_leaves_nothing_behind(
     for seed in range(5):  # so that resources that are allocated once exist
         Leaver(server, seed)()
     assert server.becomes_idle()
-    before = Footprint.of(server)
+    before, others = Footprint.of(server), set(threading.enumerate())
     monkeypatch.setattr(server.service.metrics, "count_request", spoken.append)
     with ThreadPoolExecutor(8, thread_name_prefix="leavers") as pool:
         leavers = [Leaver(server, seed) for seed in range(count)]
@@ -329,7 +329,8 @@ def test_a_client_that_leaves_at_any_moment_leaves_nothing_behind(
     heard = sum(leaver.has_heard for leaver in leavers)
     assert heard > 0
     assert sum(record.finish != "stop" for record in spoken) >= heard
-    pooled = [thread for thread in threading.enumerate() if thread.name.startswith(POOLS)]
+    # Pools of other modules' servers may still be ending.
+    pooled = [t for t in {*threading.enumerate()} - others if t.name.startswith(POOLS)]
     assert len(pooled) <= 2 * 16 + 8
     answer = httpx.post(
         f"{server.url}/v1/audio/speech", json=request(input="We went home."), timeout=PATIENCE

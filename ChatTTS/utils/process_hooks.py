@@ -44,6 +44,9 @@ class ThreadOwner(Protocol):
 _OWNERS: weakref.WeakKeyDictionary[ThreadOwner, None] = weakref.WeakKeyDictionary()
 # The calls that compute in their callers' threads, each with the callback that cancels it.
 _CALLS: dict[object, tuple[threading.Thread, Callable[[], None]]] = {}
+# The threads of owners. An owner that was dropped is in no list any more, while its thread may
+# still free what it had.
+_STARTED: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 _IS_ENDING = threading.Event()
 # Not empty once a thread of this process may have computed with torch for this package. No event:
 # Ctrl-C in its method would leave its lock taken, and all later calls waiting.
@@ -57,7 +60,7 @@ def register_thread_owner(owner: ThreadOwner) -> None:
 
 
 def start_thread(thread: threading.Thread) -> None:
-    """Start a thread.
+    """Start a thread of an owner; the interpreter's end waits for it, too.
 
     Where Ctrl-C comes meanwhile, the thread may have started or not, or hang for ever before its
     first instruction.
@@ -66,6 +69,7 @@ def start_thread(thread: threading.Thread) -> None:
         OutOfThreadsError: the system gives no thread.
     """
     before = sys.exc_info()[1]
+    _STARTED.add(thread)
     try:
         thread.start()
     except RuntimeError as error:
@@ -122,6 +126,10 @@ def _at_exit() -> None:
         time.sleep(0.005)
     for owner in reversed(list(_OWNERS)):  # a later owner may wait for earlier ones
         owner.at_exit()
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    for thread in list(_STARTED):
+        if thread.is_alive():
+            thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _after_fork() -> None:

@@ -124,7 +124,7 @@ def check_record(record: dict[str, Any], streams: int) -> None:
     assert set(record) == FIGURES | {"stream_s", "offline_s", "generate_s", "chunks"}
     assert len(record["chunks"]) == streams
     for chunks in record["chunks"]:
-        assert len(chunks) > 1
+        assert chunks  # on a busy machine all of a stream may have come when it is first read
         assert sum(samples for _, samples, _ in chunks) == SAMPLES
         times = [seconds for seconds, _, _ in chunks]
         assert times[0] > 0

@@ -72,7 +72,9 @@ def test_a_linear_pattern_is_not(linear: str) -> None:
 def test_all_patterns_take_linear_time() -> None:
     patterns = compiled()
     assert len(patterns) > 280
-    assert {place: part for p, place in patterns.items() if (part := slowest_part(p))} == {}
+    # On a busy machine one measurement may be wrong, but not the second one of that pattern, too.
+    slow = [pattern for pattern in patterns if slowest_part(pattern)]
+    assert {patterns[p]: part for p in slow if (part := slowest_part(p))} == {}
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What a script or a command that does not speak yet imports: little, so that it starts at once."""
+"""The imports of scripts and commands that do not speak yet: few, so that they start at once."""
 
 from __future__ import annotations
 

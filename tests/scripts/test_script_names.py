@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 import ChatTTS
 from ChatTTS.checkpoints import assets
 from ChatTTS.checkpoints.assets import published_hashes
+from ChatTTS.compat.moved import MOVED
 from ChatTTS.config import published_facts
 from ChatTTS.core import Chat
 from ChatTTS.errors import VoiceError
@@ -186,6 +188,13 @@ def test_modules_are_there_without_an_import() -> None:
     assert ChatTTS.core.Chat is ChatTTS.Chat
     assert ChatTTS.norm.Normalizer is Normalizer
     assert ChatTTS.config.Config.published().gpt.hidden_size == 768
+
+
+@pytest.mark.parametrize(("name", "home"), MOVED.items())
+def test_a_module_that_moved_is_one_module_under_both_names(name: str, home: str) -> None:
+    assert import_module(name) is import_module(home)
+    package, _, last = name.rpartition(".")
+    assert getattr(import_module(package), last) is import_module(home)
 
 
 def test_files(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

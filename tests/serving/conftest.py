@@ -1,4 +1,4 @@
-"""What tests of several modules of this folder use."""
+"""Fixtures of several modules of this folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the package's modules import, read from their sources."""
+"""The imports of the package's modules, read from their sources."""
 
 from __future__ import annotations
 

@@ -91,13 +91,13 @@ def _streaming() -> str:
 
 
 def _starts() -> str:
-    """Return the times that processors take for the starts of commands."""
+    """Return the times of the starts of commands."""
     found = _results("starts-cpu")["summary"]
     rows = [
-        [f"`{name}`", f"{own['median_cpu_s']:.2f}", f"{own['least_cpu_s']:.2f}"]
+        [f"`{name}`", *(f"{own[key]:.2f}" for key in ("median_wall_s", "median_cpu_s"))]
         for name, own in found.items()
     ]
-    return _table(["", "seconds of a processor, median", "least"], rows)
+    return _table(["", "seconds to its end", "seconds of the processors"], rows)
 
 
 def _speeds() -> dict[str, str]:

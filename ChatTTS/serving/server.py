@@ -17,6 +17,7 @@ from .cartesia import add_to as add_cartesia
 from .connections import Connections
 from .deepgram import add_to as add_deepgram
 from .elevenlabs import add_to as add_elevenlabs
+from .first_use import load_readers_and_codecs, open_app
 from .http_server import serve_http
 from .listener import bind, connection_limits
 from .local_model import LocalModel
@@ -31,7 +32,6 @@ from .settings import Settings
 from .startup import log_memory, reserve, warn_if_open
 from .stop_signals import stop_event
 from .voices import Voices
-from .warm_up import open_app
 from .websocket import add_to as add_websocket
 
 logger = logging.getLogger(__name__)
@@ -146,6 +146,7 @@ class Server:
                 await self._serve_wyoming(settings.wyoming_port, starting)
             # This runs before the interfaces end, since the last requests still use them.
             starting.push_async_callback(self._finish)
+            await service.in_reader_thread(load_readers_and_codecs)
             await service.warm_up()
             await scripts.start()
             log_memory(service.model.metrics(), settings)

@@ -123,14 +123,13 @@ class SpeechService:
         return self.state == "failed" or self._is_closed or self.admission.draining
 
     async def warm_up(self) -> None:
-        """Speak, read and encode once, so that no client waits for one-time initialisation."""
+        """Speak and encode once, so that no client waits for one-time initialisation."""
         async with self.speak(warm_up.REQUEST) as speech:
             async for _ in speech:
                 pass
         with contextlib.suppress(ChatTTSError):  # not every checkpoint can encode
             sound = warm_up.sound()
             await self.in_reader_thread(lambda: self.model.encode_sample(sound, SAMPLE_RATE))
-        await self.in_reader_thread(warm_up.load_readers_and_codecs)
         self.state = "ready"
 
     def start_draining(self) -> None:

@@ -188,17 +188,17 @@ class Lexicon:
                 file and the line.
         """
         file = read_lexicon_file(Path(path))
-        words: set[str] = set()
+        entries: dict[str, LexiconEntry] = {}
         for word, said in file.table.items():
             try:
                 entry = _entry(word, said)
-                if entry.word in words:
+                if entry.word in entries:
                     raise _wrong(entry.word, "it is there twice")
             except ConfigError as error:
                 raise file.error(error, word) from error
-            words.add(entry.word)
+            entries[entry.word] = entry
         try:
-            return cls.of(file.table)
+            return cls(tuple(entries.values()))
         except ConfigError as error:
             raise file.error(error) from error
 

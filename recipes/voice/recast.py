@@ -43,8 +43,12 @@ def main(run: Run) -> None:
         ):
             made[name] = string
     config["defaults"] |= {"speaker": next(iter(CAST)), "speakers": made}
+    # Complete before an earlier one goes, which may be the known checkpoint itself.
     asset = run.out / "asset"
+    partial = asset.with_name(asset.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(run.known, partial)
+    write_json(partial / "config.json", config)
     shutil.rmtree(asset, ignore_errors=True)
-    shutil.copytree(run.known, asset)
-    write_json(asset / "config.json", config)
+    partial.rename(asset)
     logger.info("%s has the voices %s", asset, ", ".join(CAST))

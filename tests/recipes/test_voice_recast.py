@@ -71,6 +71,15 @@ def test_a_voice_that_only_rounding_moved_keeps_its_string(run: Run) -> None:
     assert found["miles"] == near
 
 
+def test_a_checkpoint_may_be_changed_in_its_own_place(run: Run) -> None:
+    recast.main(run)
+    asset = run.out / "asset"
+    written = (asset / "config.json").read_bytes()
+    recast.main(replace(run, known=asset))
+    assert (asset / "config.json").read_bytes() == written
+    assert (asset / "Embed.safetensors").read_bytes() == b"weights"
+
+
 def test_without_a_checkpoint_there_is_nothing_to_change(run: Run) -> None:
     with pytest.raises(ConfigError, match="--known"):
         recast.main(replace(run, known=None))

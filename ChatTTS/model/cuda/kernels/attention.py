@@ -44,6 +44,21 @@ class ContextSplits:
     table_of: Tensor
     positions: Tensor
 
+    @classmethod
+    def empty(
+        cls, given: Tensor, heads: int, size: int, most: int, table_of: Tensor, positions: Tensor
+    ) -> ContextSplits:
+        """Return room for the splits of ``given`` [rows, ...], on its device.
+
+        Args:
+            heads, size: query heads, and the head size.
+            most: the most positions that a row attends to.
+        """
+        shape = (len(given), heads, triton.cdiv(most, SPLIT))
+        sums = given.new_empty(*shape, size, dtype=torch.float32)
+        stats = given.new_empty(*shape, 2, dtype=torch.float32)
+        return cls(sums, stats, table_of, positions)
+
     def merged(self, dtype: torch.dtype) -> Tensor:
         """Return the attention to the whole context, [rows, heads, head size]; zeros for padding.
 
@@ -181,9 +196,8 @@ def _attend(
 ) -> ContextSplits:
     """Attend to the splits; ``given`` is ``qkv`` with ``rotary``, else rotated queries."""
     rows, (kv_heads, block_size, size) = len(given), pool.shape[3:]
-    splits = triton.cdiv(most, SPLIT)
-    sums = given.new_empty(rows, heads, splits, size, dtype=torch.float32)
-    stats = given.new_empty(rows, heads, splits, 2, dtype=torch.float32)
+    room = ContextSplits.empty(given, heads, size, most, table_of, positions)
+    splits = room.sums.shape[2]
     if rows:
         programs = min(splits, triton.cdiv(PROGRAMS, rows * kv_heads))
         blocks = pool[:, layer]
@@ -196,8 +210,8 @@ def _attend(
             tables,
             table_of,
             positions,
-            sums,
-            stats,
+            room.sums,
+            room.stats,
             size**-0.5 * LOG2_E,
             blocks.stride(0),
             tables.stride(0),
@@ -215,7 +229,7 @@ def _attend(
             maxnreg=SPLIT_REGISTERS,
             **launch_options(overlap),
         )
-    return ContextSplits(sums, stats, table_of, positions)
+    return room
 
 
 def split_warps(width: int, dtype: torch.dtype) -> int:

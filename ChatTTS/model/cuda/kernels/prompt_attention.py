@@ -8,7 +8,6 @@ and a row may be decoded alone or read with a prompt.
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -20,7 +19,6 @@ from .attention import (
     SPLIT_REGISTERS,
     ContextSplits,
     attend_rows,
-    attend_rows_torch,
     row_length,
     split_warps,
 )
@@ -45,7 +43,7 @@ def attend_prompts(
 ) -> Tensor:
     """Compute :func:`~.attention.attend_rows`, for rows of which many have one sequence.
 
-    The bits are equal, whatever the rows.
+    The bits are equal, whatever the rows, so ``attend_rows_torch`` is the twin of both.
 
     Args:
         query, pool, layer, tables, table_of, positions, most: see
@@ -57,9 +55,8 @@ def attend_prompts(
     tile_rows = tile_rows or tile_for(rows, kv_heads)
     if tile_rows == 1:
         return attend_rows(query, pool, layer, tables, table_of, positions, most=most)
-    splits = triton.cdiv(most, SPLIT)
-    sums = query.new_empty(rows, heads, splits, size, dtype=torch.float32)
-    stats = query.new_empty(rows, heads, splits, 2, dtype=torch.float32)
+    room = ContextSplits.empty(query, heads, size, most, table_of, positions)
+    splits = room.sums.shape[2]
     if rows:
         tiles = triton.cdiv(rows, tile_rows)
         programs = min(splits, triton.cdiv(PROGRAMS, tiles * kv_heads))
@@ -72,8 +69,8 @@ def attend_prompts(
             tables,
             table_of,
             positions,
-            sums,
-            stats,
+            room.sums,
+            room.stats,
             size**-0.5 * LOG2_E,
             blocks.stride(0),
             tables.stride(0),
@@ -91,26 +88,12 @@ def attend_prompts(
             maxnreg=SPLIT_REGISTERS,
             **launch_options(overlap),
         )
-    return ContextSplits(sums, stats, table_of, positions).merged(query.dtype)
+    return room.merged(query.dtype)
 
 
 def tile_for(rows: int, kv_heads: int) -> int:
     """Return the rows of a tile: 1 where the tiles of a step would not keep a large GPU busy."""
     return TILE_ROWS if triton.cdiv(rows, TILE_ROWS) * kv_heads >= LEAST_PROGRAMS else 1
-
-
-def attend_prompts_torch(
-    query: Tensor,
-    pool: Tensor,
-    layer: int,
-    tables: Tensor,
-    table_of: Tensor,
-    positions: Tensor,
-    *,
-    most: int,
-) -> Tensor:
-    """Compute :func:`attend_prompts` in plain torch."""
-    return attend_rows_torch(query, pool, layer, tables, table_of, positions, most=most)
 
 
 @triton.jit(do_not_specialize=["table_width", "splits", "rows"])

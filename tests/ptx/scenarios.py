@@ -147,7 +147,7 @@ def _prompt_rows() -> None:
     given = query, pool, 0, tables, table_of, positions
     with patch.object(prompt_attention, "PROGRAMS", 1):  # so that a program computes all splits
         found = prompt_attention.attend_prompts(*given, most=560, tile_rows=2)
-    _check(found, attention.attend_rows_torch(*given, most=560))
+    _check(found, prompt_attention.attend_prompts_torch(*given, most=560))
 
 
 def _draws(ids: int) -> None:

@@ -19,6 +19,7 @@ from .attention import (
     SPLIT_REGISTERS,
     ContextSplits,
     attend_rows,
+    attend_rows_torch,
     row_length,
     split_warps,
 )
@@ -43,7 +44,7 @@ def attend_prompts(
 ) -> Tensor:
     """Compute :func:`~.attention.attend_rows`, for rows of which many have one sequence.
 
-    The bits are equal, whatever the rows, so ``attend_rows_torch`` is the twin of both.
+    The bits are equal, whatever the rows.
 
     Args:
         query, pool, layer, tables, table_of, positions, most: see
@@ -94,6 +95,9 @@ def attend_prompts(
 def tile_for(rows: int, kv_heads: int) -> int:
     """Return the rows of a tile: 1 where the tiles of a step would not keep a large GPU busy."""
     return TILE_ROWS if triton.cdiv(rows, TILE_ROWS) * kv_heads >= LEAST_PROGRAMS else 1
+
+
+attend_prompts_torch = attend_rows_torch  # one twin: the rows of a tile change no bit
 
 
 @triton.jit(do_not_specialize=["table_width", "splits", "rows"])

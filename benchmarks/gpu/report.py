@@ -198,6 +198,14 @@ def _results(found: Found) -> Iterator[str]:
         yield f"{streams:>4} streams, ms a step by the place of its results: {cells}"
 
 
+def _prefetch(found: Found) -> Iterator[str]:
+    for streams, own in found.get("streams", {}).items():
+        cells = ", ".join(f"{way} {min(each):.3f}" for way, each in own.items() if each)
+        yield f"{streams:>4} streams, ms a step by what is fetched: {cells}"
+    for each in found.get("differ", ()):
+        yield f"OTHER BITS: {each}"
+
+
 def _sanitizer(found: Found) -> Iterator[str]:
     if "errors" in found:
         yield f"{'no summary' if found['errors'] is None else found['errors']} errors"
@@ -309,6 +317,7 @@ _LINES: dict[str, Callable[[Found], Iterator[str]]] = {
     "reload": _reload,
     "text": _text_steps,
     "results": _results,
+    "prefetch": _prefetch,
     "memcheck": _sanitizer,
     "initcheck": _sanitizer,
     "joins": _joins,

@@ -179,7 +179,7 @@ def measure(task: Task, dtype: str, batch_invariant: bool = True, details: bool 
         return
     kernels = {}
     for streams in scale.streams:
-        kernels[str(streams)] = _kernels(loaded, streams, task.device)
+        kernels[str(streams)] = kernel_times(loaded, streams, task.device)
         record.put(kernels=kernels)
     with patch.dict(os.environ, {dependent_launch.OVERLAP_VARIABLE: "0"}):
         loaded.record()
@@ -262,7 +262,7 @@ def prompt_times(
     return spread(wall_seconds(lambda: recorded.forward(batch, loaded.pool), device, 5))
 
 
-def _kernels(loaded: Loaded, streams: int, device: torch.device) -> dict[str, Any]:
+def kernel_times(loaded: Loaded, streams: int, device: torch.device) -> dict[str, Any]:
     """Return calls and microseconds of each kernel in a step, and their sums."""
     count = loaded.scale.steps
     on_cuda = device.type == "cuda"

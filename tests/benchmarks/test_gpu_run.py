@@ -175,9 +175,10 @@ def test_every_part_has_a_module_and_is_shown_in_its_own_way() -> None:
 
 
 def test_what_could_be_wrong_comes_first_and_fits_into_ten_minutes() -> None:
-    first = gpu.GROUPS[:5]
+    first = gpu.GROUPS[:6]
     modules = [{part.module for part in group} for group in first]
-    assert modules == [{"codes", "bits", "step_model"}, {"soak"}, {"steps"}, {"joins"}, {"beside"}]
+    assert modules[0] == {"codes", "bits", "step_model"}
+    assert modules[1:] == [{"soak"}, {"steps"}, {"prefetch"}, {"joins"}, {"beside"}]
     # Even if each takes all its time.
     limits = [max(part.limit for part in group) for group in ((gpu.MACHINE,), *first)]
     assert sum(limits) < 570

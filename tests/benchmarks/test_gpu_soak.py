@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +18,8 @@ from ChatTTS.model.velocity.llm_engine import LLMEngine
 pytest.importorskip("triton")
 
 from .test_gpu import do, shown
+
+from ChatTTS.model.cuda.kernels import ahead  # isort: skip
 
 
 @pytest.fixture
@@ -147,6 +150,48 @@ def test_steps_of_text_and_places_of_results(tmp_path: Path, on_triton: None) ->
         assert list(own) == ["pinned", "device", "copied"]
         assert all(spread["min"] > 0 for spread in own.values())
     assert "pinned" in shown("results bfloat16", found)
+
+
+def test_steps_that_fetch_ahead_and_steps_that_do_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_triton: None
+) -> None:
+    """Each way is recorded with its own setting, by turns."""
+    from benchmarks.gpu import prefetch
+    from benchmarks.gpu.steps import Loaded
+
+    seen: list[tuple[str, int]] = []
+    record = Loaded.record
+
+    def noting(loaded: Loaded, **given: Any) -> None:
+        seen.append((os.environ.get(ahead.FETCH_VARIABLE, ""), ahead.LINE))
+        record(loaded, **given)
+
+    monkeypatch.setattr(Loaded, "record", noting)
+    found = do("prefetch", tmp_path, dtype="float32")
+    assert list(found["streams"]["1"]) == list(prefetch.WAYS)
+    assert all(len(each) == 2 and min(each) > 0 for each in found["streams"]["1"].values())
+    turn = [("0", 128), ("1", 128), ("1", 64), ("1", 32)]
+    assert seen[1:] == [*turn, *turn, ("0", 128), ("1", 128)]
+    assert list(found["kernels"]) == ["nothing", "lines of 128"]
+    assert "lines of 64" in shown("prefetch bfloat16", found)
+
+
+def test_other_bits_of_a_step_that_fetches_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_triton: None
+) -> None:
+    from benchmarks.gpu import prefetch
+
+    bits, number = prefetch._bits, iter(range(100))
+
+    def spoilt(loaded: Any, streams: int) -> Any:
+        found = bits(loaded, streams)
+        return replace(found, hiddens=found.hiddens + (next(number) == 1))
+
+    monkeypatch.setattr(prefetch, "_bits", spoilt)
+    with pytest.raises(RuntimeError, match="other bits in float32: lines of 128, 1 streams"):
+        do("prefetch", tmp_path, dtype="float32")
+    found = json.loads((tmp_path / "prefetch.json").read_text(encoding="utf-8"))
+    assert "OTHER BITS: lines of 128" in shown("prefetch bfloat16", found)
 
 
 # ---------------------------------------------------------------- compute-sanitizer

@@ -100,6 +100,15 @@ def _store(machine: Machine, instruction: Instruction) -> None:
             scatter(machine.shared, at, values)
 
 
+@operation("prefetch")
+def _fetch(machine: Machine, instruction: Instruction) -> None:
+    """Note the places; data do not move. Fetches are no reads: their order changes nothing."""
+    [place] = instruction.operands
+    places = machine.addresses(place)
+    machine.memory.check(places, 1, instruction.text)
+    machine.fetched.update(places.tolist())
+
+
 @operation("cp")
 def _copy(machine: Machine, instruction: Instruction) -> None:
     """Carry out ``cp.async``: data arrive when they are waited for, and not sooner."""

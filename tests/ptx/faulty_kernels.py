@@ -14,6 +14,8 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
+from ChatTTS.model.cuda.kernels.ahead import fetch
+
 from .launches import SHARED, Emulation
 from .overlap import LaunchOrder
 
@@ -72,6 +74,13 @@ def _adds_one(x: tl.tensor, out: tl.tensor, wait: tl.constexpr) -> None:
 
 
 @triton.jit
+def _fetches(x: tl.tensor, first: tl.constexpr, last: tl.constexpr) -> None:
+    line = tl.arange(0, 128)
+    fetch((x + line).to(tl.int64), (line >= first) & (line <= last))
+    fetch((x - 1 + line).to(tl.int64), (line > first) & (line < last))
+
+
+@triton.jit
 def _adds(x: tl.tensor, out: tl.tensor) -> None:
     tl.store(out, tl.sum(tl.load(x + tl.arange(0, 256)), axis=0))
 
@@ -81,7 +90,7 @@ def main() -> None:
     Emulation(90, order=order).install()
     x, one = torch.zeros(200), torch.zeros(1)
     odd = torch.frombuffer(bytearray(513), dtype=torch.float32, offset=1)
-    own = torch.zeros(4, 128)
+    own, few = torch.zeros(4, 128), torch.zeros(100)
 
     def in_turn(*steps: tuple[int, int, str]) -> None:
         """Launch steps that read and write a row each, and have the wait somewhere."""
@@ -101,6 +110,7 @@ def main() -> None:
         "a read and a write with a barrier": lambda: _writes_what_another_warp_reads[(1,)](x, True),
         "waits first": lambda: in_turn((0, 1, "first"), (1, 2, "first"), (2, 0, "first")),
         "reads what is there": lambda: in_turn((0, 1, "first"), (2, 3, "read")),
+        "fetches within": lambda: _fetches[(1,)](few, 0, 99),
         "reads behind a full launch": lambda: in_turn((0, 1, "first"), (2, 3, ""), (1, 2, "read")),
     }
     faults: dict[str, Callable[[], Any]] = {
@@ -118,6 +128,8 @@ def main() -> None:
         "early write of a result": lambda: in_turn((0, 1, "first"), (2, 1, "written")),
         "early write of an input": lambda: in_turn((0, 1, "first"), (2, 0, "written")),
         "early write": lambda: in_turn((0, 1, "written")),
+        "fetches beyond the end": lambda: _fetches[(1,)](few, 0, 100),
+        "fetches before the beginning": lambda: _fetches[(1,)](few, -1, 99),
         "little shared memory": lambda: in_little_memory(lambda: _adds[(1,)](torch.ones(256), one)),
         "no wait": lambda: in_turn((0, 1, "never")),
     }

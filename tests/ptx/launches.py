@@ -18,7 +18,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from ChatTTS.model.cuda.kernels import dependent_launch, products
+from ChatTTS.model.cuda.kernels import ahead, dependent_launch, products
 
 # Each of these modules declares the instructions that it knows.
 from . import arithmetic, bits, data, matrices, warpgroups, warps  # noqa: F401
@@ -37,6 +37,9 @@ SHARED = {
     120: 99 << 10,
 }
 
+# Bytes of the cache that all of the GPU shares.
+_CACHE = 50 << 20
+
 
 @dataclass
 class Emulation:
@@ -50,6 +53,7 @@ class Emulation:
         change: changes a program before it runs, for tests of the emulator.
         launches: how often each kernel was launched.
         instructions: how many instructions each kernel has carried out.
+        fetched: how often the last launch fetched each address into the cache.
     """
 
     capability: int
@@ -58,6 +62,7 @@ class Emulation:
     change: Callable[[str, Program], Program] = lambda kernel, program: program
     launches: Counter[str] = field(default_factory=Counter)
     instructions: Counter[str] = field(default_factory=Counter)
+    fetched: Counter[int] = field(default_factory=Counter)
     _programs: dict[str, Program] = field(default_factory=dict)
 
     def install(self) -> None:
@@ -66,6 +71,7 @@ class Emulation:
         # The package asks whether tensors are on a GPU; here they are on the CPU.
         for module in (dependent_launch, products):
             setattr(module, "capability", lambda x: self.capability)  # noqa: B010
+        setattr(ahead, "cache_bytes", lambda x: _CACHE)  # noqa: B010
         compile_only: Any = JITFunction.run
 
         def run(kernel: JITFunction[Any], *args: Any, **options: Any) -> None:
@@ -125,6 +131,7 @@ class Emulation:
             machine.found |= self.order.add(name, accesses)
         self.launches[name] += 1
         self.instructions[name] += machine.executed
+        self.fetched = machine.fetched
         if machine.found:
             raise RuntimeError(f"{name} {grid}: {'; '.join(sorted(machine.found))}")
 

@@ -62,6 +62,7 @@ class Machine:
     Attributes:
         found: what was wrong, a line each.
         executed: instructions that were carried out for some warps.
+        fetched: how often each address was fetched into the cache.
         now: the present instruction.
     """
 
@@ -80,6 +81,7 @@ class Machine:
         self.memory, self.parameters = memory, parameters
         self.found: set[str] = set()
         self.executed = 0
+        self.fetched: Counter[int] = Counter()
         self.now = Instruction((), (), "the beginning")
         self._program, self._starts = program, set(program.labels.values())
         programs = grid[0] * grid[1] * grid[2]

@@ -20,7 +20,7 @@ _NOTHING = Instruction(("fence",), (), "taken out")
 
 
 def kind_of(instruction: Instruction) -> str | None:
-    """Return whether a line is a barrier, a wait or a masked store, or ``None``."""
+    """Return whether a line is a barrier, a wait, a masked store or a fetch, or ``None``."""
     parts = instruction.parts
     if parts[0] in ("bar", "barrier") and "warp" not in parts:
         return "barrier"
@@ -28,13 +28,16 @@ def kind_of(instruction: Instruction) -> str | None:
         return "wait"
     if parts[:2] == ("st", "global") and instruction.predicate is not None:
         return "mask"
+    if parts[0] == "prefetch":
+        return "fetch"
     return None
 
 
 def without(program: Program, place: int) -> Program:
-    """Return the program with one line taken out, or with the mask of a store."""
+    """Return the program with one line taken out, or with the mask of a store or a fetch."""
     line = program.code[place]
-    changed = replace(line, predicate=None) if kind_of(line) == "mask" else _NOTHING
+    is_masked = kind_of(line) in ("mask", "fetch")
+    changed = replace(line, predicate=None) if is_masked else _NOTHING
     return replace(program, code=(*program.code[:place], changed, *program.code[place + 1 :]))
 
 

@@ -108,6 +108,8 @@ class Program:
 
 _COMMA = re.compile(r",\s*(?![^{\[]*[}\]])")
 _DECLARATIONS = (".reg", ".loc", ".pragma", ".local", ".shared")
+# Braces around the declarations of inline assembly; all instances of it are in step here.
+_SCOPES = ("{", "}")
 # Half of a pair of registers, for which the compiler declares a register of its own.
 _UPPER = re.compile(r"\{\s*\.reg \.b32 tmp;\s*mov\.b64 \{tmp, (%\w+)\}, (%\w+);\s*\}")
 _LOWER = re.compile(r"\{\s*\.reg \.b32 tmp;\s*mov\.b64 \{(%\w+), tmp\}, (%\w+);\s*\}")
@@ -132,7 +134,8 @@ def parse(ptx: str) -> Program:
             labels[label[1]] = len(code)
             rest = rest[label.end() :]
         statements = (statement.strip() for statement in rest.split(";"))
-        code += [_instruction(s) for s in statements if s and not s.startswith(_DECLARATIONS)]
+        statements = (s for s in statements if s and s not in _SCOPES)
+        code += [_instruction(s) for s in statements if not s.startswith(_DECLARATIONS)]
     return Program(parameters, tuple(code), labels)
 
 

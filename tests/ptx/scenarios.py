@@ -107,7 +107,7 @@ def _attention() -> None:
 
 
 def _new_rows() -> None:
-    """Store, attend and project, for rows of which one is padding."""
+    """Store, attend, fetch and project, for rows of which one is padding."""
     pool, qkv = _random(90, 1, 2, 2, 8, 16), _random(3, 8 * 16, seed=1)
     tables = torch.arange(90, dtype=torch.int32).reshape(2, 45)
     table_of = torch.tensor([0, -1, 1], dtype=torch.int32)
@@ -115,6 +115,7 @@ def _new_rows() -> None:
     angles = 6 * _random(360, 16, dtype=torch.float32, seed=2)
     rotary, where = (angles.cos(), angles.sin()), (tables, table_of, positions)
     weight, residual = _random(24, 64, seed=3) * 0.1, _random(3, 24, seed=4)
+    ahead = tuple(_random(inputs, 136) for inputs in (3, 40, 7, 9))
     results = []
     for attend, project in (
         (attention.attend_new_rows, output_product.product_of_splits),
@@ -122,7 +123,7 @@ def _new_rows() -> None:
     ):
         own = pool.clone()
         with patch.object(attention, "PROGRAMS", 1):  # so that a program computes several splits
-            splits = attend(qkv, rotary, own, 0, *where, heads=4, most=360)
+            splits = attend(qkv, rotary, own, 0, *where, heads=4, most=360, ahead=ahead)
         results.append((project(splits, weight, residual.clone()), own))
     _check(results[0][0], results[1][0])
     _check(results[0][1], results[1][1])

@@ -110,6 +110,9 @@ def test_faults_are_found() -> None:
         "early write of a result: .*: writes before its wait; .* what _adds_one writes$",
         "early write of an input: .*: writes before its wait; .* what _adds_one reads$",
         r"early write: _adds_one \(1, 1, 1\): writes before its wait$",
+        "fetches within: right",
+        r"fetches beyond the end: out of bounds in 1 threads, at 0x\w+: .*prefetch\.global\.L2",
+        r"fetches before the beginning: out of bounds in 1 threads, .*prefetch\.global\.L2",
         "little shared memory: _adds: 16 bytes of shared memory, and 8 are there",
         r"no wait: .*: threads end without a wait for the previous launch",
         r"sum 256\.0 last 199\.0",
@@ -122,6 +125,8 @@ def test_faults_are_found() -> None:
 # Several threads hold each value, and the mask lets one of them store it. Without the mask all of
 # them store it.
 _ONE_OF_SEVERAL = ("_attend_splits", "_attend_tile", "_merge_splits", "_draw_codes")
+# Keys and values that are not masked out of a fetch are those of the first block.
+_HARMLESS = ("_attend_splits", "fetch")
 # The last round of the loop has waited for all products.
 _WAITS_TWICE = ("product_in_tiles", "wait")
 
@@ -137,7 +142,7 @@ _LEAST: dict[str, dict[str, int]] = {
     "product-tiles": {"barrier": 4, "wait": 4, "mask": 1},
     "adapters": {"barrier": 5, "mask": 2},
     "attention": {"barrier": 15},
-    "new-rows": {"barrier": 20, "mask": 1},
+    "new-rows": {"barrier": 20, "mask": 1, "fetch": 1},
     "prompts": {"barrier": 5, "wait": 2, "mask": 1},
     "prompt-rows": {"barrier": 40, "mask": 6},
     "draws": {"barrier": 20},
@@ -154,7 +159,7 @@ def test_each_missing_line_is_noticed() -> None:
     for scenario, outcome, kind, kernel, _ in (line.split(maxsplit=4) for line in printed):
         if outcome == "noticed":
             noticed[scenario][kind] += 1
-        elif kind != "mask" or kernel not in _ONE_OF_SEVERAL:
+        elif (kind != "mask" or kernel not in _ONE_OF_SEVERAL) and (kernel, kind) != _HARMLESS:
             missed[scenario].append((kernel, kind))
     assert noticed.keys() | missed.keys() <= _LEAST.keys()
     for scenario, least in _LEAST.items():

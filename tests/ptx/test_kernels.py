@@ -22,6 +22,7 @@ IN_BFLOAT16 = (
     " or (test_prompt_attention and (dtype3 or anywhere))"
 )
 KERNELS = (
+    "ahead",
     "attention",
     "elementwise",
     "products",

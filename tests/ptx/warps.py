@@ -78,6 +78,6 @@ def _order_launches(machine: Machine, instruction: Instruction) -> None:
         machine.wait_for_launch()
 
 
-@operation("activemask", "fence", "membar", "prefetch")
+@operation("activemask", "fence", "membar")
 def _nothing(machine: Machine, instruction: Instruction) -> None:
     """Memory has one order here."""

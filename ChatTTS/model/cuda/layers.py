@@ -127,6 +127,10 @@ class TritonLayers:
     the two norms. In a step of rows with adapters the merge is a launch of its own, too, and
     another one before each product takes these rows to the ranks of their adapters.
 
+    With few rows, attention also fetches the weights of the layer's other products and of the next
+    layer's first one; see ``kernels/ahead.py``. Behind the last layer is the first one, which the
+    next step begins with.
+
     Args:
         shape: sizes and constants.
         layers: the layers' weights on the device, in the dtype to compute in.
@@ -203,8 +207,16 @@ class TritonLayers:
             columns = self._share.query_columns()
             if rows.tiles is None:
                 where = rows.tables, rows.table_of, rows.positions
+                following = self._layers[(index + 1) % len(self._layers)]
                 splits = attend_new_rows(
-                    qkv, self.rotary, pool, index, *where, heads=heads, most=rows.most
+                    qkv,
+                    self.rotary,
+                    pool,
+                    index,
+                    *where,
+                    heads=heads,
+                    most=rows.most,
+                    ahead=(layer.out, layer.gate_up, layer.down, following.qkv),
                 )
                 if low.out is None and self._peers is None and multiply is product:
                     product_of_splits(splits, layer.out, x)

@@ -7,6 +7,7 @@ computed which split, and a long context keeps many multiprocessors busy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,8 +15,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .dependent_launch import follow, launch_options, overlaps
+from .ahead import MOST_ROWS, Ahead, fetch, fetch_matrices, idle_share
+from .dependent_launch import follow, launch_options, let_begin, overlaps
 from .rotary import rotate_and_store_torch, rotated
+from .split_merge import merged, row_length
 
 # Positions in a split. The keys and values of a split fit into the registers of a program, so all
 # of them are loaded from memory at once.
@@ -142,6 +145,7 @@ def attend_new_rows(
     *,
     heads: int,
     most: int,
+    ahead: Sequence[Tensor] = (),
 ) -> ContextSplits:
     """Rotate, store and attend in one launch, for rows of different sequences.
 
@@ -157,8 +161,10 @@ def attend_new_rows(
         layer, tables, table_of, positions, most: see :func:`attend_rows`. ``tables`` is read early
             as well, and ``rotary``.
         heads: number of query heads.
+        ahead: the weights of the next products, which idle programs fetch; see ``ahead.py``. They
+            are contiguous.
     """
-    return _attend(qkv, rotary, pool, layer, tables, table_of, positions, heads, most)
+    return _attend(qkv, rotary, pool, layer, tables, table_of, positions, heads, most, ahead)
 
 
 def attend_new_rows_torch(
@@ -172,8 +178,12 @@ def attend_new_rows_torch(
     *,
     heads: int,
     most: int,
+    ahead: Sequence[Tensor] = (),
 ) -> ContextSplits:
-    """Compute :func:`attend_new_rows` in plain torch, with all of the context in one split."""
+    """Compute :func:`attend_new_rows` in plain torch, with all of the context in one split.
+
+    Nothing is fetched.
+    """
     query = rotate_and_store_torch(qkv, *rotary, positions, tables, table_of, pool, layer, heads)
     mixed = attend_rows_torch(query.float(), pool, layer, tables, table_of, positions, most=most)
     splits = triton.cdiv(most, SPLIT)
@@ -193,6 +203,7 @@ def _attend(
     positions: Tensor,
     heads: int,
     most: int,
+    ahead: Sequence[Tensor] = (),
 ) -> ContextSplits:
     """Attend to the splits; ``given`` is ``qkv`` with ``rotary``, else rotated queries."""
     rows, (kv_heads, block_size, size) = len(given), pool.shape[3:]
@@ -203,6 +214,8 @@ def _attend(
         blocks = pool[:, layer]
         width = triton.next_power_of_2(size)
         overlap = overlaps(given)
+        fetched = Ahead.of(given, ahead)
+        warps = split_warps(width, pool.dtype)
         _attend_splits[(rows, kv_heads, programs)](
             given,
             *(rotary or (given, given)),
@@ -212,6 +225,7 @@ def _attend(
             positions,
             room.sums,
             room.stats,
+            *fetched.matrices,
             size**-0.5 * LOG2_E,
             blocks.stride(0),
             tables.stride(0),
@@ -223,7 +237,11 @@ def _attend(
             SPLIT,
             rotary is not None,
             overlap,
-            num_warps=split_warps(width, pool.dtype),
+            *fetched.ends,
+            fetched.line,
+            MOST_ROWS,
+            32 * warps,
+            num_warps=warps,
             # The compiler fuses other products and sums with than without ``is_new``.
             enable_fp_fusion=False,
             maxnreg=SPLIT_REGISTERS,
@@ -286,6 +304,10 @@ def _attend_splits(
     positions: tl.tensor,
     sums: tl.tensor,
     stats: tl.tensor,
+    first_ahead: tl.tensor,
+    second_ahead: tl.tensor,
+    third_ahead: tl.tensor,
+    fourth_ahead: tl.tensor,
     scale: tl.tensor,
     block_stride: tl.tensor,
     table_width: tl.tensor,
@@ -297,6 +319,13 @@ def _attend_splits(
     split_size: tl.constexpr,
     is_new: tl.constexpr,
     overlap: tl.constexpr,
+    end_of_first: tl.constexpr,
+    end_of_second: tl.constexpr,
+    end_of_third: tl.constexpr,
+    end_of_fourth: tl.constexpr,
+    line_bytes: tl.constexpr,
+    most_rows: tl.constexpr,
+    threads: tl.constexpr,
 ) -> None:
     """Compute some splits of a row, for the query heads that share a head of keys.
 
@@ -305,6 +334,9 @@ def _attend_splits(
 
     With ``is_new``, ``given`` has queries, keys and values before the rotation. The program of the
     last split then stores the row's own key and value.
+
+    With lines to fetch, the programs without a split fetch them, and the other programs fetch the
+    earlier keys and values of their first split.
     """
     row, kv_head, kv_heads = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     lane, column = tl.arange(0, split_size), tl.arange(0, width)
@@ -321,6 +353,36 @@ def _attend_splits(
         cosine = tl.load(cosines + own * size + column, mask=mask, other=0.0)
         sine = tl.load(sines + own * size + column, mask=mask, other=0.0)
         own_entry = tables + sequence * table_width + own // block_size
+    if end_of_fourth > 0:
+        if overlap:
+            let_begin()
+        used = tl.cdiv(length, split_size)
+        if tl.program_id(2) >= used:
+            index, count = idle_share(table_of, positions, used, kv_heads, split_size, most_rows)
+            fetch_matrices(
+                first_ahead,
+                second_ahead,
+                third_ahead,
+                fourth_ahead,
+                end_of_first,
+                end_of_second,
+                end_of_third,
+                end_of_fourth,
+                line_bytes,
+                index,
+                count,
+                threads,
+            )
+        else:
+            position = tl.program_id(2) * split_size + lane
+            earlier = position < own
+            entry = tables + sequence * table_width + position // block_size
+            block = tl.load(entry, mask=earlier, other=0).to(tl.int64)
+            place = keys + block * block_stride + position % block_size * size
+            bytes_of_one: tl.constexpr = size * blocks.dtype.element_ty.primitive_bitwidth // 8
+            for begin in tl.static_range(0, bytes_of_one, line_bytes):
+                fetch(place.to(tl.int64) + begin, earlier)
+                fetch((place + to_values).to(tl.int64) + begin, earlier)
     if overlap:
         follow()
     if is_new:
@@ -390,61 +452,3 @@ def _merge_splits(
         follow()
     found = merged(sums, stats, head, used, used, column, splits, size)
     tl.store(mixed + head * size + column, found.to(mixed.dtype.element_ty), mask=column < size)
-
-
-@triton.jit
-def merged(
-    sums: tl.tensor,
-    stats: tl.tensor,
-    head: tl.tensor,
-    used: tl.tensor,
-    most: tl.tensor,
-    column: tl.tensor,
-    splits: tl.tensor,
-    size: tl.constexpr,
-) -> tl.tensor:
-    """Return the attention of heads to their whole context, float32; splits are added in order.
-
-    All tensors can be broadcast to that of the result.
-
-    Args:
-        sums, stats: see :class:`ContextSplits`.
-        head: index of the head among those of all rows.
-        used: the head's splits; 0 for padding, and where there is no such head.
-        most: the greatest of ``used``.
-        column: which of the head's numbers to return; those from ``size`` on are zeros.
-        splits: the splits for which there is memory.
-        size: of a head.
-    """
-    first = head.to(tl.int64) * splits
-    nothing = (head * 0).to(tl.float32)
-    greatest = nothing + float("-inf")
-    # Four splits at a time, so that their loads do not wait for each other.
-    for start in range(0, most, 4):
-        for ahead in tl.static_range(4):
-            there = start + ahead < used
-            at = first + start + ahead
-            seen = tl.load(stats + at * 2, mask=there, other=float("-inf"))
-            greatest = tl.maximum(greatest, seen)
-    greatest = tl.where(used > 0, greatest, 0.0)
-    total = nothing
-    weighted = nothing + (column * 0).to(tl.float32)
-    for start in range(0, most, 4):
-        for ahead in tl.static_range(4):
-            there = start + ahead < used
-            at = first + start + ahead
-            share = tl.load(stats + at * 2, mask=there, other=float("-inf"))
-            share = tl.exp2(share - greatest)
-            total = tl.fma(share, tl.load(stats + at * 2 + 1, mask=there, other=0.0), total)
-            part = tl.load(sums + at * size + column, mask=(column < size) & there, other=0.0)
-            weighted = tl.fma(share, part, weighted)
-    return weighted / tl.where(used > 0, total, 1.0)
-
-
-@triton.jit
-def row_length(
-    table_of: tl.tensor, positions: tl.tensor, row: tl.tensor, exists: tl.tensor
-) -> tl.tensor:
-    """Return the number of positions that each row attends to, 0 for padding."""
-    position = tl.load(positions + row, mask=exists, other=0)
-    return tl.where(tl.load(table_of + row, mask=exists, other=-1) < 0, 0, position + 1)

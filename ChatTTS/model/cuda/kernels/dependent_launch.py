@@ -68,3 +68,9 @@ def follow() -> None:
     """Let the next launch begin, and wait for the previous one to end."""
     gdc_launch_dependents()
     gdc_wait()
+
+
+@triton.jit
+def let_begin() -> None:
+    """Let the next launch begin."""
+    gdc_launch_dependents()

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .attention import SPLIT, ContextSplits, merged, row_length
+from .attention import SPLIT, ContextSplits
 from .dependent_launch import follow, launch_options, overlaps
 from .product_kernels import (
     DEPTH,
@@ -23,6 +23,7 @@ from .product_kernels import (
     weight_places,
 )
 from .products import choose_config, product, product_torch
+from .split_merge import merged, row_length
 
 # With more rows, the merge is a launch of its own.
 _FEW_ROWS = 16

@@ -20,10 +20,10 @@ from .attention import (
     ContextSplits,
     attend_rows,
     attend_rows_torch,
-    row_length,
     split_warps,
 )
 from .dependent_launch import follow, launch_options, overlaps
+from .split_merge import row_length
 
 # Rows of a tile. Two programs of 256 threads have registers for four rows each.
 TILE_ROWS = 4

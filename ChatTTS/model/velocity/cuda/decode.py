@@ -165,7 +165,8 @@ class DecodeSteps:
             self._table_rows.record(self._recorder)
         step = partial(self._step, rows, adapted)
         self._recordings[rows, adapted] = self._recorder.record(step)
-        self._turn.zero_()  # the recorder has run some steps
+        # The recorder has run some steps.
+        self._turn.fill_(self._turns % _KEPT_STEPS)
         if self._attention is not None:
             self._attention.prepare(self._places(rows))
 

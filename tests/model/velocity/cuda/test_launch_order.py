@@ -11,7 +11,7 @@ import pytest
 from ....support.kernel_tools import DEVICE, EMULATED
 from .test_engine import make_worker, take_triton
 
-from ChatTTS.model.cuda.kernels import dependent_launch, products  # isort: skip
+from ChatTTS.model.cuda.kernels import ahead, dependent_launch, products  # isort: skip
 
 
 @dataclass(frozen=True)
@@ -65,3 +65,27 @@ def test_a_launch_without_overlap_parts_the_end_of_a_step_from_attention(
         assert noted[attention].overlaps
         assert noted[attention].places["positions"] == noted[end].places["positions"]
         assert not all(launch.overlaps for launch in noted[end + 1 : attention])
+
+
+def test_attention_fetches_the_weights_of_the_launches_that_follow_it(
+    monkeypatch: pytest.MonkeyPatch, noted: list[Noted]
+) -> None:
+    """Up to the next attention; behind the last layer comes the first one of the next step."""
+    monkeypatch.setattr(ahead, "cache_bytes", lambda x: 1 << 30)
+    monkeypatch.delenv(ahead.FETCH_VARIABLE, raising=False)
+    take_triton(monkeypatch)
+    worker: Any = make_worker()
+    steps = next(iter(worker._runner._decode.values()))
+    noted.clear()
+    steps._step(2)
+    at = [number for number, each in enumerate(noted) if each.kernel == "_attend_splits"]
+    assert len(at) >= 2
+    names = [f"{which}_ahead" for which in ("first", "second", "third", "fourth")]
+    fetched = [[noted[number].places[name] for name in names] for number in at]
+    for own, number, end in zip(fetched, at, at[1:], strict=False):
+        between = noted[number + 1 : end]
+        assert own == [each.places["weight"] for each in between if "weight" in each.places]
+    out_projection = [each for each in noted[at[-1] + 1 :] if "weight" in each.places][:3]
+    assert fetched[-1][:3] == [each.places["weight"] for each in out_projection]
+    first = next(each for each in noted if "weight" in each.places)
+    assert fetched[-1][3] == first.places["weight"]

@@ -97,7 +97,8 @@ def _bits(found: Found) -> Iterator[str]:
 def _expected(found: Found) -> Iterator[str]:
     for streams, own in found.get("streams", {}).items():
         yield (
-            f"{streams:>4} streams: {own['ms']:.3f} ms a step: {own['launches']} launches, "
+            f"{streams:>4} streams: {own['ms']:.3f} ms a step, with fetches at least "
+            f"{own['least_ms']:.3f}: {own['launches']} launches, "
             f"{own['instructions']} instructions one after another, {own['read_mb']:.0f} MB"
         )
 

@@ -31,6 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from triton.runtime.jit import JITFunction
 
 from ChatTTS.model.cuda import graphs
+from ChatTTS.model.cuda.kernels.ahead import Ahead
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from tests.ptx.formats import BITS
 from tests.ptx.launches import Emulation
@@ -61,6 +62,7 @@ class LaunchCounter:
 
     def __init__(self, capability: int) -> None:
         self._emulation = Emulation(capability, races=False, order=None)
+        self._choose, self._ahead = Ahead.of, set[int]()
         self._found: Counter[Launch] | None = None
         self._known: dict[tuple[Any, ...], Launch] = {}
         # Of the launch that is emulated: see Launch.
@@ -86,6 +88,19 @@ class LaunchCounter:
 
         JITFunction.run = run
 
+    def start_over(self) -> None:
+        """Forget what launches have fetched ahead."""
+        self._ahead.clear()
+
+    def note_ahead(self, x: Tensor, weights: Sequence[Tensor]) -> Ahead:
+        """Note which of ``weights`` a launch fetches ahead, and have it fetch nothing.
+
+        The few programs that are emulated would fetch the share of all.
+        """
+        if any(self._choose(x, weights).ends):
+            self._ahead.update(weight.data_ptr() for weight in weights)
+        return self._choose(x, ())
+
     @contextmanager
     def counting(self) -> Iterator[Counter[Launch]]:
         """Give the launches in this block, and how many there are of each.
@@ -109,6 +124,7 @@ class LaunchCounter:
         programs = math.prod(few)
         times = math.prod(grid) / programs
         tensors = [value for value in (*args, *options.values()) if isinstance(value, Tensor)]
+        ahead = [tensor for tensor in tensors if tensor.data_ptr() in self._ahead]
         return Launch(
             name,
             programs=math.prod(grid),
@@ -118,6 +134,7 @@ class LaunchCounter:
             moved=round(times * self._moved),
             fetched=self._touched.in_all(grid, tensors),
             operations=round(times * self._operations),
+            ahead=self._touched.in_all(grid, ahead),
         )
 
     def _counted(self, operation: Operation) -> Operation:
@@ -266,6 +283,7 @@ def count(capability: int, scale: Scale) -> dict[str, list[dict[str, Any]]]:
         patch.object(ModelLoader, "_team", lambda loader: None),
         patch.object(ModelLoader, "_has_triton", lambda loader: True),
         patch.object(graphs, "CudaRecorder", lambda *_, **__: _StepRecorder()),
+        patch.object(Ahead, "of", counter.note_ahead),
     ):
         less, more = (_counted_steps(counter, scale, layers) for layers in _DEPTHS)
     others = scale.gpt.num_hidden_layers - _DEPTHS[0]
@@ -285,6 +303,7 @@ def _counted_steps(counter: LaunchCounter, scale: Scale, layers: int) -> dict[in
         task = Task(own, Path(name), Record(Path(name) / "x.json"), time.time())
         loaded = load(task, "bfloat16")
         for streams in own.streams:
+            counter.start_over()
             tables = loaded.lay_out(streams)
             loaded.steps.run(tables, 1)()  # the first step also writes block tables
             with counter.counting() as found:

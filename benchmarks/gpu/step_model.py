@@ -93,6 +93,7 @@ class Launch:
         moved: bytes that all programs load and store, from caches or memory.
         fetched: bytes of memory that they touch, each counted once.
         operations: operations of matrix units.
+        ahead: those bytes of ``fetched`` that earlier launches fetch into the cache.
     """
 
     kernel: str
@@ -103,12 +104,17 @@ class Launch:
     moved: int = 0
     fetched: int = 0
     operations: int = 0
+    ahead: int = 0
 
-    def seconds(self, gpu: Gpu) -> float:
-        """Return the time from this launch to the next one."""
+    def seconds(self, gpu: Gpu, *, ahead: bool = False) -> float:
+        """Return the time from this launch to the next one.
+
+        Args:
+            ahead: whether what earlier launches fetch is in the cache.
+        """
         cycles = gpu.clock * min(self.programs, gpu.multiprocessors)
         work = max(
-            self.fetched / (_REACHED * gpu.read),
+            (self.fetched - ahead * self.ahead) / (_REACHED * gpu.read),
             self.moved / (_CACHE_BYTES * cycles),
             self.issued / (_ISSUED * cycles),
             self.operations / (_REACHED_PRODUCTS * gpu.products),
@@ -142,8 +148,16 @@ class Step:
         return sum(times * launch.fetched for times, launch in self.launches)
 
     def seconds(self, gpu: Gpu) -> float:
-        """Return the expected time."""
+        """Return the expected time, without fetches ahead."""
         return sum(times * launch.seconds(gpu) for times, launch in self.launches)
+
+    def least_seconds(self, gpu: Gpu) -> float:
+        """Return the least time with fetches ahead: all of them arrive before they are read.
+
+        The memory still gives each byte once.
+        """
+        launches = sum(times * own.seconds(gpu, ahead=True) for times, own in self.launches)
+        return max(launches, self.fetched / (_REACHED * gpu.read))
 
 
 @dataclass(frozen=True)
@@ -246,6 +260,7 @@ def measure(task: Task) -> None:
     found = {
         str(rows): {
             "ms": 1e3 * step.seconds(gpu),
+            "least_ms": 1e3 * step.least_seconds(gpu),
             "launches": step.count,
             "instructions": step.instructions,
             "read_mb": step.fetched / 1e6,
@@ -274,6 +289,10 @@ def main() -> None:
             for rows, step in counted[gpu.capability].items()
         ]
         print(f"{name:9}", *cells)
+    print("\nwith weights that are fetched ahead: ms at the least")
+    for name, gpu in GPUS.items():
+        least = {rows: own.least_seconds(gpu) for rows, own in counted[gpu.capability].items()}
+        print(f"{name:9}", *(f"{rows:4}: {1e3 * seconds:6.2f}" for rows, seconds in least.items()))
     print("\nlaunches; instructions one after another; MB read from memory")
     for capability, steps in counted.items():
         cells = [

@@ -43,6 +43,19 @@ def test_a_launch_takes_what_takes_longest() -> None:
     assert multiplying.seconds(H100) == pytest.approx(chain + 11e-6)
 
 
+def test_fetches_ahead_save_the_wait_but_no_byte() -> None:
+    own = replace(SMALL, programs=1320, fetched=round(0.7 * 3.35e12 * 5e-6))
+    fetched = replace(own, ahead=own.fetched)
+    half = replace(own, ahead=own.fetched // 2)
+    assert fetched.seconds(H100) == own.seconds(H100)
+    chain = 1e-6 + H100.start
+    assert fetched.seconds(H100, ahead=True) == pytest.approx(chain)
+    assert half.seconds(H100, ahead=True) == pytest.approx(chain + 2.5e-6)
+    assert Step([(3, half)]).least_seconds(H100) == pytest.approx(3 * (chain + 2.5e-6))
+    # The memory takes longer for all bytes than the launches without them.
+    assert Step([(3, fetched)]).least_seconds(H100) == pytest.approx(3 * 5e-6)
+
+
 def test_launches_overlap_from_capability_9_on() -> None:
     older = replace(H100, capability=89)
     assert SMALL.seconds(older) - SMALL.seconds(H100) == pytest.approx(1.8e-6)
@@ -195,6 +208,9 @@ def test_a_tiny_step_is_counted() -> None:
         assert own.count == times.total() > 5 * gpt.num_hidden_layers
         # All weights are read once, and keys, values and tables beside them.
         assert 2 * numbers < own.fetched < 4 * numbers
+        # All but the heads' weights are fetched ahead, those of the first layer by the step before.
+        ahead = sum(count * launch.ahead for count, launch in own.launches)
+        assert ahead == 2 * gpt.num_hidden_layers * layer
         # Matrix units take 16 rows at least, and the kernels 256 inputs.
         operations = sum(count * launch.operations for count, launch in own.launches)
         assert 2 * 16 * numbers < operations < 8 * 2 * 16 * numbers

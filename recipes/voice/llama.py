@@ -95,13 +95,25 @@ class Attention(nn.Module):
         if guidance is None and (x.is_cuda or not torch.is_grad_enabled()):
             y = scaled_dot_product_attention(q, k, v, is_causal=True)
             return self.o_proj(y.transpose(1, 2).flatten(2)), None
-        scores = (q * q.shape[-1] ** -0.5) @ k.mT + geometry.mask
-        shares = scores.softmax(-1)  # [B, heads, L, L]
         loss = None
+        if x.is_cuda:
+            # Fused attention keeps no shares, so those of the few guided heads are computed again.
+            assert guidance is not None
+            guided = slice(guidance.heads)
+            shares = _shares(q[:, guided], k[:, guided], geometry.mask)
+            y = scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            shares = _shares(q, k, geometry.mask)
+            y = shares.to(v.dtype) @ v
         if guidance is not None:
             loss = guidance_loss(shares[:, : guidance.heads], guidance.spoken)
-        y = shares.to(v.dtype) @ v
         return self.o_proj(y.transpose(1, 2).flatten(2)), loss
+
+
+def _shares(q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+    """Return how much each position attends to each, [B, heads, L, L]."""
+    scores: Tensor = (q * q.shape[-1] ** -0.5) @ k.mT + mask
+    return scores.softmax(-1)
 
 
 def guidance_loss(shares: Tensor, spoken: Tensor) -> Tensor:

@@ -82,10 +82,11 @@ class LatestCorpus:
 
     Args:
         folder: of the codes.
+        clock: returns the time in seconds.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._folder, self._clock = folder, clock
         self._names: set[str] = set()
         self._items: list[Coded] = []
         self._looked = -_LOOK_SECONDS
@@ -95,8 +96,8 @@ class LatestCorpus:
 
     def __call__(self, step: int) -> list[Coded]:
         """Return the utterances that any step may read; look for new files twice a minute."""
-        if time.monotonic() - self._looked >= _LOOK_SECONDS or not self._items:
-            self._looked = time.monotonic()
+        if self._clock() - self._looked >= _LOOK_SECONDS or not self._items:
+            self._looked = self._clock()
             found = {path.stem for path in self._folder.glob("[0-9]*.npz")} - self._names
             if found:
                 places = read_space(self._folder)

@@ -1,8 +1,7 @@
 """A trainable Llama whose attention heads can be guided, made fast on a CPU.
 
 It has the tensors of transformers' ``LlamaModel``, except the embeddings. On a CPU scores are
-computed in full, in the dtype of the products: their gradients are faster there than those of fused
-attention.
+computed in full, in the dtype of the products.
 """
 
 from __future__ import annotations
@@ -92,22 +91,28 @@ class Attention(nn.Module):
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
         q, k = geometry.rotated(q), geometry.rotated(k)
-        if guidance is None and (x.is_cuda or not torch.is_grad_enabled()):
-            y = scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.o_proj(y.transpose(1, 2).flatten(2)), None
-        loss = None
-        if x.is_cuda:
-            # Fused attention keeps no shares, so those of the few guided heads are computed again.
-            assert guidance is not None
-            guided = slice(guidance.heads)
-            shares = _shares(q[:, guided], k[:, guided], geometry.mask)
+        is_fused = prefers_fused(x)
+        # Fused attention keeps no shares, so those of the few guided heads are computed for it.
+        guided = 0 if guidance is None else guidance.heads
+        told = slice(guided if is_fused else None)
+        shares = None if is_fused and not guided else _shares(q[:, told], k[:, told], geometry.mask)
+        if is_fused:
             y = scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
-            shares = _shares(q, k, geometry.mask)
+            assert shares is not None
             y = shares.to(v.dtype) @ v
-        if guidance is not None:
-            loss = guidance_loss(shares[:, : guidance.heads], guidance.spoken)
+        loss = None
+        if guidance is not None and shares is not None:
+            loss = guidance_loss(shares[:, :guided], guidance.spoken)
         return self.o_proj(y.transpose(1, 2).flatten(2)), loss
+
+
+def prefers_fused(x: Tensor) -> bool:
+    """Return whether fused attention is faster for what comes of ``x``.
+
+    On a CPU its gradients are slower than those of scores in full.
+    """
+    return x.is_cuda or not torch.is_grad_enabled()
 
 
 def _shares(q: Tensor, k: Tensor, mask: Tensor) -> Tensor:

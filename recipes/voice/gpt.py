@@ -44,10 +44,11 @@ def warm(settings: GPTSettings, on_gpu: bool = False) -> GPTSettings:
     """Return the settings for a known model.
 
     It reads its own frames well enough from the beginning, and at full rates the first steps would
-    undo more than hours of a CPU bring back. The large steps of a GPU bear higher ones.
+    undo more than hours of a CPU bring back. The large steps of a GPU bear higher ones; there all
+    speech is read many times, and without dropout the model learns it by heart.
     """
-    factor = 4.0 if on_gpu else 1.0
-    return replace(settings, own_from=0.0, matrix_rate=factor * 4e-4, rate=factor * 2e-4)
+    warmed = replace(settings, own_from=0.0, matrix_rate=4e-4, rate=2e-4)
+    return replace(warmed, matrix_rate=1.6e-3, rate=8e-4, dropout=0.1) if on_gpu else warmed
 
 
 def sound_loss(model: SpeechModel, inner: Tensor, sounds: Tensor) -> Tensor:
@@ -171,10 +172,10 @@ def main(run: Run) -> None:
         logger.info("gpt: waiting for the first codes in %s", folder)
         time.sleep(_WAIT_SECONDS)
     torch.manual_seed(run.seed)
-    model = SpeechModel(SIZES[run.size]).to(run.device)
+    settings = SETTINGS if run.known is None else warm(SETTINGS, run.on_gpu)
+    model = SpeechModel(SIZES[run.size], settings.dropout).to(run.device)
     if is_warm(run, NAME):
         start_language_model(run, model)
-    settings = SETTINGS if run.known is None else warm(SETTINGS, run.on_gpu)
     losses = code_losses
     if run.compiled:
         model.llama.compile_layers()

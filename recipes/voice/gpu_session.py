@@ -57,10 +57,10 @@ class Times:
 
 
 FROM_NOTHING = Times(spoken=0.13, codec=0.25, coded=0.32, vocoder=0.48, gpt=0.81)
-FROM_KNOWN = Times(spoken=0.13, codec=0.0, coded=0.25, vocoder=0.0, gpt=0.78)
+FROM_KNOWN = Times(spoken=0.3, codec=0.0, coded=0.4, vocoder=0.0, gpt=0.78)
 _FIRST_SHARDS = 24  # of speech before codec and vocoder begin
-_VARIANTS = 2  # arrangements of each take
-_CODERS = 10  # processes that arrange and code
+_VARIANTS = 4  # arrangements of each take
+_CODERS = 6  # processes that arrange and code
 _WORKERS = 4  # processes that prepare the batches of a stage
 _AT_ONCE = 4  # shards that a process codes before it looks at the time
 _LOOK_SECONDS = 0.5
@@ -160,8 +160,15 @@ def _speak(run: Run, end: float) -> None:
     space = StyleSpace.of(teacher.tables)
     write_space(run.out, space)
     plan = Plan(run.seed, read_lines(run.lines), space)
-    seconds = speak(teacher, plan, run.speech, 0, run.shards, end - time.time())
+    first = _first_new_shard(run)
+    seconds = speak(teacher, plan, run.speech, first, first + run.shards, end - time.time())
     logger.info("%.0f s of speech", seconds)
+
+
+def _first_new_shard(run: Run) -> int:
+    """Return the number behind those of all speech and codes, which another plan may have made."""
+    speech, codes = run.speech.glob("[0-9]*.json"), run.out.glob("codes/*/[0-9]*.npz")
+    return 1 + max((int(path.stem.split("-")[0]) for path in (*speech, *codes)), default=-1)
 
 
 def _code(run: Run, part: int, spoken: Event, end: float) -> None:

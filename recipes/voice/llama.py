@@ -145,8 +145,9 @@ def guidance_loss(shares: Tensor, spoken: Tensor) -> Tensor:
 class Layer(nn.Module):
     """Attention, then the MLP; each reads a normalised copy and adds its result."""
 
-    def __init__(self, shape: LlamaShape) -> None:
+    def __init__(self, shape: LlamaShape, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.self_attn = Attention(shape)
         self.mlp = MLP(shape)
         self.input_layernorm = RMSNorm(shape.hidden_size, shape.rms_norm_eps)
@@ -157,8 +158,8 @@ class Layer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Return vectors [B, L, hidden], and the guidance loss with guidance."""
         y, loss = self.self_attn(self.input_layernorm(x), geometry, guidance)
-        x = x + y
-        return x + self.mlp(self.post_attention_layernorm(x)), loss
+        x = x + self.dropout(y)
+        return x + self.dropout(self.mlp(self.post_attention_layernorm(x))), loss
 
 
 class Llama(nn.Module):
@@ -166,12 +167,13 @@ class Llama(nn.Module):
 
     Args:
         shape: sizes; there must be as many heads for keys as for queries, and no biases.
+        dropout: share of what a layer adds that is left out in training.
     """
 
-    def __init__(self, shape: LlamaShape) -> None:
+    def __init__(self, shape: LlamaShape, dropout: float = 0.0) -> None:
         super().__init__()
         self.shape = shape
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
+        self.layers = nn.ModuleList(Layer(shape, dropout) for _ in range(shape.num_hidden_layers))
         self.norm = RMSNorm(shape.hidden_size, shape.rms_norm_eps)
         out = 0.02 / (2 * shape.num_hidden_layers) ** 0.5
         for name, parameter in self.named_parameters():

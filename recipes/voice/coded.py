@@ -36,6 +36,7 @@ from .units import FRAME_SAMPLES
 
 logger = logging.getLogger(__name__)
 
+PLACES_FILE = "places.npy"  # where the teacher's voices are
 NOBODY = -1  # of ``Coded.person``: none of the named voices
 _FASTER = 1.08  # the teacher's speed between [speed_n] and [speed_n+1]
 _SAMPLES = 1 << 20  # samples of a pass through the codec, padding included
@@ -154,12 +155,12 @@ def code_shards(
 def write_space(folder: Path, space: StyleSpace) -> None:
     """Write where the teacher's voices are, float32 [voices, coordinates], beside the codes."""
     folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / "places.npy", space.places.astype(np.float32), allow_pickle=False)
+    np.save(folder / PLACES_FILE, space.places.astype(np.float32), allow_pickle=False)
 
 
 def read_space(folder: Path) -> NDArray[np.float32]:
     """Return what :func:`write_space` wrote."""
-    places: NDArray[np.float32] = np.load(folder / "places.npy", allow_pickle=False)
+    places: NDArray[np.float32] = np.load(folder / PLACES_FILE, allow_pickle=False)
     return places
 
 

@@ -92,9 +92,18 @@ _WARM_STEPS = 100  # in which the rates of known networks rise
 _ALONE = 400  # steps of discriminators that learn from nothing beside known networks
 
 
-def warm(settings: DecoderSettings) -> DecoderSettings:
-    """Return the settings for known networks: all parts learn from the beginning, and slower."""
-    return replace(settings, looked_from=0.0, heard_from=0.0, rate=3e-4, vocoder_rate=2e-4)
+def warm(settings: DecoderSettings, reads_other_states: bool = False) -> DecoderSettings:
+    """Return the settings for known networks: all parts learn from the beginning, and slower.
+
+    Args:
+        settings: those for new networks.
+        reads_other_states: the language model was trained further. Its states are others now, so
+            the Decoder follows them alone at first, and discriminators do not learn from that.
+    """
+    known = replace(settings, looked_from=0.0, heard_from=0.0, rate=3e-4, vocoder_rate=2e-4)
+    if reads_other_states:
+        return replace(known, looked_from=0.1, heard_from=0.2, rate=6e-4)
+    return known
 
 
 def decoder_config(hidden: int) -> ConvNetConfig:
@@ -268,7 +277,8 @@ def main(run: Run) -> None:
     else:
         start_module(run, decoder, "Decoder.safetensors")
         start_module(run, vocoder, "Vocos.safetensors")
-        settings, warmup = warm(settings), _WARM_STEPS
+        settings = warm(settings, reads_other_states=run.state(GPT_NAME).exists())
+        warmup = _WARM_STEPS
         file = run.known.with_name(JUDGES_FILE)
         if file.exists():
             judge, discriminator = read_judges(file)

@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +17,11 @@ from ChatTTS.voice_learning.sequences import IGNORED
 from .batches import Mixture, SpeechBatch, Steps
 from .checkpoints import checksum, load_average
 from .codec import NAME as CODEC_NAME
-from .coded import Coded
 from .corpus import read_lines
 from .frames import with_own_frames
 from .frozen import frozen_codec
 from .gpt_losses import GPTSettings, code_losses
-from .growing import GrowingCorpus
+from .growing import GrowingCorpus, LatestCorpus
 from .language_model import NUM_CODES, SIZES, SpeechModel
 from .muon import Muon
 from .prompts import Prompts
@@ -42,13 +40,15 @@ GPU_POSITIONS = 32768  # of a step
 _WAIT_SECONDS = 20.0
 
 
-def warm(settings: GPTSettings) -> GPTSettings:
+def warm(settings: GPTSettings, on_gpu: bool = False) -> GPTSettings:
     """Return the settings for a known model.
 
     It reads its own frames well enough from the beginning, and at full rates the first steps would
-    undo more than hours bring back.
+    undo more than hours of a CPU bring back. The large steps of a GPU bear higher ones; there all
+    speech is read many times, and without dropout the model learns it by heart.
     """
-    return replace(settings, own_from=0.0, matrix_rate=4e-4, rate=2e-4)
+    warmed = replace(settings, own_from=0.0, matrix_rate=4e-4, rate=2e-4)
+    return replace(warmed, matrix_rate=1.6e-3, rate=8e-4, dropout=0.1) if on_gpu else warmed
 
 
 def sound_loss(model: SpeechModel, inner: Tensor, sounds: Tensor) -> Tensor:
@@ -70,6 +70,16 @@ def text_loss(model: SpeechModel, batch: TextBatch) -> Tensor:
     return cross_entropy(logits, batch.targets[wanted])
 
 
+def mixture_for(run: Run) -> Mixture:
+    """Return the composition of a run's steps; on a GPU texts are refined twice as often."""
+    mixture = Mixture()
+    positions = run.positions or (GPU_POSITIONS if run.on_gpu else mixture.positions)
+    every = mixture.refine_every // 2 if run.on_gpu else mixture.refine_every
+    return replace(
+        mixture, positions=positions, refine_positions=3 * positions // 8, refine_every=every
+    )
+
+
 @dataclass
 class GPTTask:
     """The language model's task for ``training.train``.
@@ -78,11 +88,13 @@ class GPTTask:
         model: the model, on its device.
         steps: the data.
         settings: the training's settings.
+        losses: :func:`~.gpt_losses.code_losses`, or its compiled form.
     """
 
     model: SpeechModel
     steps: Steps
     settings: GPTSettings = SETTINGS
+    losses: Callable[..., tuple[dict[str, Tensor], dict[str, Tensor]]] = code_losses
     name: str = NAME
     batch: Callable[[int], tuple[SpeechBatch, TextBatch | None]] = field(init=False)
     modules: Mapping[str, nn.Module] = field(init=False)
@@ -120,7 +132,7 @@ class GPTTask:
             hidden, inner, guided = self.model.speech(speech, settings.guided_heads)
             logits = self.model.embed.code_logits(hidden[wanted])
             sounds = sound_loss(self.model, inner[wanted], speech.sounds[wanted])
-        losses, metrics = code_losses(logits, speech.targets[wanted], settings)
+        losses, metrics = self.losses(logits, speech.targets[wanted], settings)
         losses["attention"] = settings.guidance_weight * guided
         losses["sounds"] = settings.sound_weight * sounds
         counts = {"positions": speech.tokens}
@@ -152,26 +164,23 @@ def load_gpt(run: Run) -> SpeechModel:
 def main(run: Run) -> None:
     """Train the language model on the codes that there are, and on those that come meanwhile."""
     codec = checksum(frozen_codec(run))
-    corpus = GrowingCorpus(run.codes(codec), run.out / "log" / f"corpus-{codec}.jsonl")
-    while not corpus.at(0):
-        logger.info("gpt: waiting for the first codes in %s", run.codes(codec))
+    folder = run.codes(codec)
+    noted = GrowingCorpus(folder, run.out / "log" / f"corpus-{codec}.jsonl")
+    # Processes that prepare batches look for codes by themselves.
+    corpus = LatestCorpus(folder) if run.workers else noted.at
+    while not corpus(0):
+        logger.info("gpt: waiting for the first codes in %s", folder)
         time.sleep(_WAIT_SECONDS)
     torch.manual_seed(run.seed)
-    model = SpeechModel(SIZES[run.size]).to(run.device)
+    settings = SETTINGS if run.known is None else warm(SETTINGS, run.on_gpu)
+    model = SpeechModel(SIZES[run.size], settings.dropout).to(run.device)
     if is_warm(run, NAME):
         start_language_model(run, model)
-    settings = SETTINGS if run.known is None else warm(SETTINGS)
+    losses = code_losses
     if run.compiled:
         model.llama.compile_layers()
-    positions = run.positions or (GPU_POSITIONS if run.on_gpu else Mixture().positions)
-    mixture = Mixture(positions=positions, refine_positions=3 * positions // 8)
-    # Processes that prepare batches get the corpus once.
-    known = partial(_unchanged, corpus.at(0)) if run.workers else corpus.at
+        losses = torch.compile(code_losses, dynamic=True)
     pairs = RefinePairs(run.seed, [line.text for line in read_lines(run.lines)["en"]])
-    steps = Steps(known, pairs, Prompts(), NUM_CODES, seed=run.seed, mixture=mixture)
-    task = GPTTask(model, steps, settings)
+    steps = Steps(corpus, pairs, Prompts(), NUM_CODES, seed=run.seed, mixture=mixture_for(run))
+    task = GPTTask(model, steps, settings, losses)
     train_stage(run, task, origin={CODEC_NAME: codec})
-
-
-def _unchanged(items: list[Coded], step: int) -> list[Coded]:
-    return items

@@ -33,6 +33,7 @@ class GPTSettings:
             Without it the model speaks clearly after the teacher's frames, but drifts after its
             own.
         matrix_rate, rate: learning rates of Muon and of AdamW.
+        dropout: share of what each layer adds that is left out.
     """
 
     codebook_weights: tuple[float, ...] = (1.6, 0.4, 1.6, 0.4)
@@ -46,6 +47,7 @@ class GPTSettings:
     own_from: float = 0.4
     matrix_rate: float = 3e-3
     rate: float = 1.5e-3
+    dropout: float = 0.0
 
 
 def code_losses(

@@ -1,7 +1,8 @@
-"""A corpus that grows while a training reads it, so that the training still can be repeated.
+"""Corpora that grow while a training reads them.
 
-What a step reads depends on how many files there are then. So each growth is noted with the step
-that saw it first; a run that goes on from an earlier step finds the corpus of that time.
+What a step reads depends on how many files there are then. :class:`GrowingCorpus` notes each growth
+with the step that saw it first; a run that goes on from an earlier step finds the corpus of that
+time. :class:`LatestCorpus` notes nothing: several processes may read it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from .coded import Coded, read_codes, read_space
 
-_LOOK_SECONDS = 60.0
+_LOOK_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class GrowingCorpus:
     def at(self, step: int) -> list[Coded]:
         """Return the utterances that ``step`` may read.
 
-        Steps after all known growths look for new files, once a minute.
+        Steps after all known growths look for new files, twice a minute.
         """
         is_latest = not self._growths or step >= self._growths[-1].step
         if is_latest and self._clock() - self._looked >= _LOOK_SECONDS:
@@ -74,6 +75,36 @@ class GrowingCorpus:
         for name in growth.names:
             items += read_codes(self._folder / f"{name}.npz", places)
         self._corpora.append(items)
+
+
+class LatestCorpus:
+    """The coded utterances that a folder has by now; a copy for another process begins empty.
+
+    Args:
+        folder: of the codes.
+        clock: returns the time in seconds.
+    """
+
+    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._folder, self._clock = folder, clock
+        self._names: set[str] = set()
+        self._items: list[Coded] = []
+        self._looked = -_LOOK_SECONDS
+
+    def __reduce__(self) -> tuple[type[LatestCorpus], tuple[Path]]:
+        return LatestCorpus, (self._folder,)
+
+    def __call__(self, step: int) -> list[Coded]:
+        """Return the utterances that any step may read; look for new files twice a minute."""
+        if self._clock() - self._looked >= _LOOK_SECONDS or not self._items:
+            self._looked = self._clock()
+            found = {path.stem for path in self._folder.glob("[0-9]*.npz")} - self._names
+            if found:
+                places = read_space(self._folder)
+                new = [read_codes(self._folder / f"{name}.npz", places) for name in sorted(found)]
+                self._items = [*self._items, *(item for items in new for item in items)]
+                self._names |= found
+        return self._items
 
 
 def _read(note: Path) -> list[Growth]:

@@ -83,12 +83,13 @@ class SpeechModel(nn.Module):
 
     Args:
         sizes: of all parts.
+        dropout: share of what each layer adds that is left out in training.
     """
 
-    def __init__(self, sizes: GPTSizes) -> None:
+    def __init__(self, sizes: GPTSizes, dropout: float = 0.0) -> None:
         super().__init__()
         self.sizes = sizes
-        self.llama = Llama(sizes.llama)
+        self.llama = Llama(sizes.llama, dropout)
         self.embed = Embed(sizes.embed)
         # Of the frame's symbol and of the one behind it; used only in training.
         self.sounds = nn.Linear(sizes.hidden, 2 * len(TOKENS))

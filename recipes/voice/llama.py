@@ -1,8 +1,7 @@
 """A trainable Llama whose attention heads can be guided, made fast on a CPU.
 
 It has the tensors of transformers' ``LlamaModel``, except the embeddings. On a CPU scores are
-computed in full, in the dtype of the products: their gradients are faster there than those of fused
-attention.
+computed in full, in the dtype of the products.
 """
 
 from __future__ import annotations
@@ -92,16 +91,34 @@ class Attention(nn.Module):
             for project in (self.q_proj, self.k_proj, self.v_proj)
         )
         q, k = geometry.rotated(q), geometry.rotated(k)
-        if guidance is None and (x.is_cuda or not torch.is_grad_enabled()):
+        is_fused = prefers_fused(x)
+        # Fused attention keeps no shares, so those of the few guided heads are computed for it.
+        guided = 0 if guidance is None else guidance.heads
+        told = slice(guided if is_fused else None)
+        shares = None if is_fused and not guided else _shares(q[:, told], k[:, told], geometry.mask)
+        if is_fused:
             y = scaled_dot_product_attention(q, k, v, is_causal=True)
-            return self.o_proj(y.transpose(1, 2).flatten(2)), None
-        scores = (q * q.shape[-1] ** -0.5) @ k.mT + geometry.mask
-        shares = scores.softmax(-1)  # [B, heads, L, L]
+        else:
+            assert shares is not None
+            y = shares.to(v.dtype) @ v
         loss = None
-        if guidance is not None:
-            loss = guidance_loss(shares[:, : guidance.heads], guidance.spoken)
-        y = shares.to(v.dtype) @ v
+        if guidance is not None and shares is not None:
+            loss = guidance_loss(shares[:, :guided], guidance.spoken)
         return self.o_proj(y.transpose(1, 2).flatten(2)), loss
+
+
+def prefers_fused(x: Tensor) -> bool:
+    """Return whether fused attention is faster for what comes of ``x``.
+
+    On a CPU its gradients are slower than those of scores in full.
+    """
+    return x.is_cuda or not torch.is_grad_enabled()
+
+
+def _shares(q: Tensor, k: Tensor, mask: Tensor) -> Tensor:
+    """Return how much each position attends to each, [B, heads, L, L]."""
+    scores: Tensor = (q * q.shape[-1] ** -0.5) @ k.mT + mask
+    return scores.softmax(-1)
 
 
 def guidance_loss(shares: Tensor, spoken: Tensor) -> Tensor:
@@ -128,8 +145,9 @@ def guidance_loss(shares: Tensor, spoken: Tensor) -> Tensor:
 class Layer(nn.Module):
     """Attention, then the MLP; each reads a normalised copy and adds its result."""
 
-    def __init__(self, shape: LlamaShape) -> None:
+    def __init__(self, shape: LlamaShape, dropout: float = 0.0) -> None:
         super().__init__()
+        self.dropout = nn.Dropout(dropout)
         self.self_attn = Attention(shape)
         self.mlp = MLP(shape)
         self.input_layernorm = RMSNorm(shape.hidden_size, shape.rms_norm_eps)
@@ -140,8 +158,8 @@ class Layer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Return vectors [B, L, hidden], and the guidance loss with guidance."""
         y, loss = self.self_attn(self.input_layernorm(x), geometry, guidance)
-        x = x + y
-        return x + self.mlp(self.post_attention_layernorm(x)), loss
+        x = x + self.dropout(y)
+        return x + self.dropout(self.mlp(self.post_attention_layernorm(x))), loss
 
 
 class Llama(nn.Module):
@@ -149,12 +167,13 @@ class Llama(nn.Module):
 
     Args:
         shape: sizes; there must be as many heads for keys as for queries, and no biases.
+        dropout: share of what a layer adds that is left out in training.
     """
 
-    def __init__(self, shape: LlamaShape) -> None:
+    def __init__(self, shape: LlamaShape, dropout: float = 0.0) -> None:
         super().__init__()
         self.shape = shape
-        self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.num_hidden_layers))
+        self.layers = nn.ModuleList(Layer(shape, dropout) for _ in range(shape.num_hidden_layers))
         self.norm = RMSNorm(shape.hidden_size, shape.rms_norm_eps)
         out = 0.02 / (2 * shape.num_hidden_layers) ** 0.5
         for name, parameter in self.named_parameters():

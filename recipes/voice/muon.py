@@ -53,24 +53,24 @@ class Muon(Optimizer):
                 if parameter.grad is not None:
                     alike[parameter.shape].append(parameter)
             for shape, parameters in alike.items():
-                directions = [self._direction(p, group["momentum"]) for p in parameters]
+                directions = self._directions(parameters, group["momentum"])
                 # The result is only roughly orthogonal, so all may be rounded to bfloat16.
                 dtype = product_dtype(parameters[0].device)
-                updates = orthogonal(torch.stack(directions).to(dtype))
+                updates = orthogonal(torch.stack(directions).to(dtype)).to(parameters[0].dtype)
                 size = group["lr"] * _SCALE * max(shape) ** 0.5
-                for parameter, update in zip(parameters, updates, strict=True):
-                    parameter.mul_(1 - group["lr"] * group["decay"])
-                    parameter.add_(update.to(parameter.dtype), alpha=-size)
+                # Lists of tensors take a launch where a loop would take one for each.
+                torch._foreach_mul_(parameters, 1 - group["lr"] * group["decay"])
+                torch._foreach_add_(parameters, updates.unbind(), alpha=-size)
 
-    def _direction(self, parameter: Tensor, momentum: float) -> Tensor:
-        """Return the Nesterov momentum of the gradient."""
-        assert parameter.grad is not None
-        state = self.state[parameter]
-        if "momentum" not in state:
-            state["momentum"] = torch.zeros_like(parameter)
-        average: Tensor = state["momentum"]
-        average.lerp_(parameter.grad, 1 - momentum)
-        return parameter.grad.lerp(average, momentum)
+    def _directions(self, parameters: list[Tensor], momentum: float) -> list[Tensor]:
+        """Return the Nesterov momentum of each gradient."""
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        for parameter in parameters:
+            if "momentum" not in self.state[parameter]:
+                self.state[parameter]["momentum"] = torch.zeros_like(parameter)
+        averages = [self.state[p]["momentum"] for p in parameters]
+        torch._foreach_lerp_(averages, gradients, 1 - momentum)
+        return list(torch._foreach_lerp(gradients, averages, momentum))
 
 
 def orthogonal(matrices: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 
 from ChatTTS.model.llama_config import LlamaShape, llama_config
 from ChatTTS.model.transformers_import import importing_transformers
+from recipes.voice import llama
 from recipes.voice.llama import Guidance, Llama
 
 from ..support import plain_llama as plain
@@ -66,6 +67,24 @@ def test_its_gradients_are_those_of_the_plain_one(
         gradients.append({name: p.grad for name, p in model.named_parameters()})
     for name, gradient in gradients[0].items():
         torch.testing.assert_close(gradient, gradients[1][name], atol=1e-6, rtol=1e-3)
+
+
+def test_fused_attention_guides_the_same_heads(
+    models: tuple[Llama, plain.Llama],
+    given: tuple[torch.Tensor, torch.Tensor],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fast, _ = models
+    x, spoken = given
+    found = []
+    for is_fused in (False, True):
+        monkeypatch.setattr(llama, "prefers_fused", lambda x, chosen=is_fused: chosen)
+        fast.zero_grad()
+        hidden, _, loss = fast(x, Guidance(spoken, (1,), 2))
+        (hidden.square().mean() + loss).backward()
+        found.append([hidden, loss, *(p.grad for p in fast.parameters())])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
 
 
 def test_in_bfloat16_it_stays_near(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from recipes.voice.coded import (
     write_codes,
     write_space,
 )
-from recipes.voice.growing import GrowingCorpus
+from recipes.voice.growing import GrowingCorpus, LatestCorpus
 from recipes.voice.prompts import Prompts, latest_symbols, spoken_positions
 from recipes.voice.refining import RefinePair
 from recipes.voice.styles import CAST, COORDINATES, VOICES, StyleSpace, mixture, speaker_vector
@@ -188,12 +189,36 @@ def test_speeds_are_the_nearest_and_people_are_found_after_rounding() -> None:
     assert person_of(mixture({"af_sky": 1})) == NOBODY
 
 
+def add_codes(folder: Path, number: int) -> None:
+    """Write a file with one frame of four codes, all of them ``number``."""
+    take = silent(np.zeros(len(VOICES)))
+    spoken = Utterance(("a",), np.array([0]), np.zeros(512, np.float32))
+    codes = [np.full((1, 4), number, np.int16)]
+    write_codes(folder / f"{number:05d}.npz", [take], [spoken], codes)
+
+
+def test_processes_that_prepare_batches_find_new_codes_by_themselves(tmp_path: Path) -> None:
+    np.save(tmp_path / "places.npy", np.zeros((36, COORDINATES), np.float32))
+    now = [0.0]
+    corpus = LatestCorpus(tmp_path, lambda: now[0])
+
+    def seen(of: LatestCorpus) -> list[int]:
+        return [int(one.codes[0, 0]) for one in of(0)]
+
+    assert seen(corpus) == []
+    add_codes(tmp_path, 4)
+    assert seen(corpus) == [4]  # it waits for the first
+    add_codes(tmp_path, 2)
+    assert seen(corpus) == [4]
+    now[0] += 31
+    assert seen(corpus) == [4, 2]
+    assert corpus(1) is corpus(2)
+    assert seen(pickle.loads(pickle.dumps(corpus))) == [2, 4]
+
+
 def test_a_corpus_that_grew_is_found_again_step_by_step(tmp_path: Path) -> None:
     def add(number: int) -> None:
-        take = silent(np.zeros(len(VOICES)))
-        spoken = Utterance(("a",), np.array([0]), np.zeros(512, np.float32))
-        codes = [np.full((1, 4), number, np.int16)]
-        write_codes(tmp_path / f"{number:05d}.npz", [take], [spoken], codes)
+        add_codes(tmp_path, number)
 
     np.save(tmp_path / "places.npy", np.zeros((36, COORDINATES), np.float32))
     now = [0.0]
@@ -205,7 +230,7 @@ def test_a_corpus_that_grew_is_found_again_step_by_step(tmp_path: Path) -> None:
 
     assert seen(corpus, 0) == []
     add(4)
-    assert seen(corpus, 0) == []  # it looks once a minute
+    assert seen(corpus, 0) == []  # it looks twice a minute
     now[0] += 61
     assert seen(corpus, 0) == [4]
     add(2)

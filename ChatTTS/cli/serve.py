@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ChatTTSError, EngineDeadError, EngineUnavailableError
+from ..utils.garbage import leave_out_objects, unwatched
 from .console import Console, UsageError
 from .model import choose_model, load_chat
 from .options import (
@@ -318,26 +318,6 @@ def run(args: argparse.Namespace, console: Console) -> int:
             return 2 if isinstance(error, UsageError) else _FAILED
 
 
-def _leave_out() -> None:
-    """Have the garbage collector leave out all objects that there are now.
-
-    A full collection looks at each object that it does not leave out, and stops every stream
-    meanwhile.
-    """
-    gc.collect()
-    gc.freeze()
-
-
-@contextmanager
-def _unwatched() -> Iterator[None]:
-    """Have the garbage collector leave out what was loaded until now, until the block ends."""
-    _leave_out()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
 def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]) -> int:
     import asyncio
 
@@ -350,7 +330,7 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
     choice = choose_model(args.model)
 
     def announce(server: Server) -> None:
-        _leave_out()  # the routes, and what the first speech has loaded
+        leave_out_objects()  # the routes, and what the first speech has loaded
         note(f"ready: {server.url} (the page, REST, WebSocket)")
         if server.grpc_port is not None:
             note(f"       {settings.host}:{server.grpc_port} (gRPC). Ctrl-C ends it")
@@ -370,7 +350,7 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
             model = stack.enter_context(replicated(args, running, choice, console))
         else:
             model = load_chat(choice, _with_memory(args, settings), console)
-        stack.enter_context(_unwatched())
+        stack.enter_context(unwatched())
         stack.enter_context(quick_turns())
         try:
             asyncio.run(serve(model, settings, announce, bound))

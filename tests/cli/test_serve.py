@@ -22,13 +22,13 @@ import ChatTTS.serving.startup as startup
 from ChatTTS.cli import main
 from ChatTTS.cli import serve as serve_command
 from ChatTTS.serving.settings import Limits, Settings
+from ChatTTS.utils.garbage import unwatched
 
 from ..support.cli_tools import FakeChat
 
 pytestmark = pytest.mark.usefixtures("empty_home")
 
 logger = logging.getLogger("ChatTTS.serving.service")
-unwatched = serve_command._unwatched
 
 
 class FakeServe:
@@ -78,7 +78,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare each command a collection of all that a test process has loaded."""
-    monkeypatch.setattr(serve_command, "_unwatched", contextlib.nullcontext)
+    monkeypatch.setattr(serve_command, "unwatched", contextlib.nullcontext)
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_without_options(
 def test_the_garbage_collector_leaves_out_what_was_loaded(
     serve: FakeServe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serve_command, "_unwatched", unwatched)
+    monkeypatch.setattr(serve_command, "unwatched", unwatched)
     gc.unfreeze()
     try:
         assert main(["serve"]) == 0

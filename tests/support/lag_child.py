@@ -12,8 +12,8 @@ import json
 import sys
 from typing import Any
 
-from ChatTTS.cli.serve import _unwatched
 from ChatTTS.serving.loop_lag import quick_turns, watch_loop
+from ChatTTS.utils.garbage import unwatched
 
 from .server_tools import whole_server
 
@@ -21,7 +21,7 @@ from .server_tools import whole_server
 def main() -> None:
     with (
         whole_server(brief=False, **json.loads(sys.argv[1])) as server,
-        _unwatched(),
+        unwatched(),
         quick_turns(),
     ):
         longest = 0.0

@@ -16,6 +16,7 @@ from ray.serve.deployment import Application
 
 from ....audio.samples import Samples
 from ....errors import ConfigError
+from ....utils.garbage import leave_out_objects
 from ....version import __version__
 from ...model import RefineJob, SpeechJob
 from ..messages import Failed, Message
@@ -55,6 +56,8 @@ class SpeechReplica:
         name = serve.get_replica_context().replica_id.unique_id
         self._replica = Replica(chat, fingerprint_of(chat, load.folder()), name)
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="calls")
+        self._replica.check_health()  # loads what the first client would wait for
+        leave_out_objects()
 
     async def facts(self) -> Facts:
         """Return what the front must know."""

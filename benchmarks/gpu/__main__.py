@@ -78,7 +78,7 @@ GROUPS: tuple[tuple[Part, ...], ...] = (
     ),
     (_of("soak", 110, "bfloat16", is_check=True),),
     (_of("steps", 90, "bfloat16", details=True),),
-    (_of("prefetch", 50, "bfloat16", is_check=True),),
+    (_of("prefetch", 60, "bfloat16", is_check=True),),
     (_of("joins", 60, "bfloat16"),),
     (_of("beside", 70, "bfloat16", is_check=True),),
     (

@@ -201,8 +201,8 @@ def _results(found: Found) -> Iterator[str]:
 
 def _prefetch(found: Found) -> Iterator[str]:
     for streams, own in found.get("streams", {}).items():
-        cells = ", ".join(f"{way} {min(each):.3f}" for way, each in own.items() if each)
-        yield f"{streams:>4} streams, ms a step by what is fetched: {cells}"
+        cells = "; ".join(f"{way}: {min(each):.3f}" for way, each in own.items() if each)
+        yield f"{streams:>4} streams, ms a step by what is fetched, {cells}"
     for each in found.get("differ", ()):
         yield f"OTHER BITS: {each}"
 

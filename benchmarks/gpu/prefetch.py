@@ -30,8 +30,6 @@ _STREAMS = (1, 4, 16)
 def measure(task: Task, dtype: str) -> None:
     """Record milliseconds of a step, by streams and by what is fetched, of each turn.
 
-    On a CPU, whose torch twins do not keep bits, results have to be near each other.
-
     Raises:
         RuntimeError: bits depend on what is fetched; the record says where.
     """
@@ -50,7 +48,7 @@ def measure(task: Task, dtype: str) -> None:
                 loaded.record()
                 for count in own:
                     found = _bits(loaded, count)
-                    if not _equal(found, expected.setdefault(count, found), task.device):
+                    if not _equal(found, expected.setdefault(count, found)):
                         differ.append(f"{way}, {count} streams")
                     times = step_times(loaded, count, task.device)
                     results[str(count)][way].append(times["step_ms"]["median"])
@@ -74,12 +72,12 @@ def fetching(line: int | None) -> Iterator[None]:
 
 
 def _bits(loaded: Loaded, streams: int) -> StepResult:
+    # Timed steps of other numbers of streams have written into blocks that these read.
+    loaded.pool.normal_(generator=torch.Generator(loaded.pool.device).manual_seed(streams))
     tables = loaded.lay_out(streams)
     return loaded.steps.run(tables, loaded.scale.steps)()
 
 
-def _equal(found: StepResult, expected: StepResult, device: torch.device) -> bool:
-    if device.type != "cuda":
-        return torch.allclose(found.hiddens, expected.hiddens, rtol=1e-3, atol=1e-3)
+def _equal(found: StepResult, expected: StepResult) -> bool:
     same = np.array_equal(found.ids, expected.ids)
     return same and torch.equal(found.hiddens, expected.hiddens)

@@ -14,7 +14,8 @@ from ...errors import ConfigError, DeviceLostError, shown
 PATIENCE_VARIABLE = "CHATTTS_DEVICE_TIMEOUT"
 # A step takes some thousandths of a second. What shares the GPU may take it for seconds.
 _USUAL_SECONDS = 60.0
-_POLL_SECONDS = 5e-5
+# A sleep takes a tenth of a millisecond, which is much beside a step of few rows.
+_AWAKE_SECONDS, _POLL_SECONDS = 2e-3, 5e-5
 # Whether this process has lost a GPU: a call of CUDA that waits for it would never return.
 LOST = threading.Event()
 _NO_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
@@ -60,16 +61,18 @@ def wait_for(work: Submitted, seconds: float) -> None:
     """Wait until a device has done its work.
 
     A call of CUDA that waits cannot be ended, also not by the process's own end. So this asks
-    again and again.
+    again and again: at first without a pause, in which it lets other threads run, then between
+    short sleeps.
 
     Raises:
         DeviceLostError: it takes longer than ``seconds``.
         RuntimeError: an error ended the work.
     """
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while True:
         # In this order: a process that was stopped for long looks once more.
-        is_late = time.monotonic() > deadline
+        waited = time.monotonic() - began
+        is_late = waited > seconds
         if work.query():
             return
         if is_late:
@@ -78,7 +81,7 @@ def wait_for(work: Submitted, seconds: float) -> None:
                 f"the GPU has not answered for {seconds:g} s ({PATIENCE_VARIABLE}), and only "
                 "another process may use it again: nvidia-smi and the system's log tell more"
             )
-        time.sleep(_POLL_SECONDS)
+        time.sleep(0 if waited < _AWAKE_SECONDS else _POLL_SECONDS)
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:

@@ -27,16 +27,23 @@ def _nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Clock:
-    """A clock that only moves while the code under test sleeps."""
+    """A clock that only moves while the code under test sleeps, at least by a microsecond.
+
+    Attributes:
+        now: seconds.
+        sleeps: all that there were.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 0.0
+        self.sleeps: list[float] = []
         monkeypatch.setattr(
             failures, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep)
         )
 
     def sleep(self, seconds: float) -> None:
-        self.now += seconds
+        self.sleeps.append(seconds)
+        self.now += max(seconds, 1e-6)
 
 
 class Work:
@@ -53,6 +60,14 @@ def test_work_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
     wait_for(Work(clock, 0.01), 1.0)
     assert 0.01 <= clock.now < 0.011
+
+
+def test_a_step_of_few_rows_ends_no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    wait_for(Work(clock, 0.001), 1.0)
+    assert set(clock.sleeps) == {0}
+    wait_for(Work(clock, 0.01), 1.0)
+    assert set(clock.sleeps[-100:]) == {failures._POLL_SECONDS}
 
 
 def test_a_device_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

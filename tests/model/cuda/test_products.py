@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.cuda.kernels import products
 from ChatTTS.model.cuda.kernels.product_kernels import (
     product_at_once,
     product_by_lanes,
@@ -22,7 +21,7 @@ from ChatTTS.model.cuda.kernels.products import (
     product_torch,
 )
 
-from ...support.kernel_tools import DEVICE, EMULATED
+from ...support.kernel_tools import DEVICE
 
 EPS = 1e-5
 # Results are about 1. Those of 16 bits are rounded up to four times on their way; the interpreter
@@ -108,7 +107,6 @@ AT_ONCE = [
     KernelConfig(product_at_once, 16, 16, 4, norms=True),
     KernelConfig(product_at_once, 16, 8, 4, norms=True),
     KernelConfig(product_at_once, 16, 16, 8),
-    KernelConfig(product_at_once, 16, 8, 4),
     KernelConfig(product_at_once, 32, 32, 8, norms=True),
 ]
 TURNS = [
@@ -182,37 +180,6 @@ def test_a_way_for_every_number_of_rows() -> None:
     assert set(kernels(96, 9000, half, normed=True)) == {"in_turns"}
     assert set(kernels(96, 9000, half, normed=False)) == {"in_turns"}
     assert set(kernels(2304, 512, torch.float32, normed=True)) == {"by_lanes"}
-
-
-@pytest.mark.parametrize(
-    ("rows", "tile", "warps"), [(1, 8, 4), (16, 8, 4), (17, 16, 4), (33, 16, 4)]
-)
-def test_few_rows_may_have_more_programs(
-    monkeypatch: pytest.MonkeyPatch, rows: int, tile: int, warps: int
-) -> None:
-    monkeypatch.setattr(products, "_LEAST_OUTPUTS", 8)
-    monkeypatch.setattr(products, "PLAIN_OUTPUTS", 8)
-    weight = torch.zeros(768, 512, dtype=torch.bfloat16)
-    config = choose_config(weight, rows, normed=False, gated=False)
-    assert (config.tile_outputs, config.warps) == (tile, warps)
-    monkeypatch.setattr(products, "PLAIN_OUTPUTS", 16)
-    config = choose_config(weight, rows, normed=False, gated=False)
-    assert config.tile_outputs == 16
-
-
-@pytest.mark.skipif(
-    DEVICE.type == "cpu" and not EMULATED, reason="NumPy sums other tiles in another order"
-)
-@pytest.mark.parametrize(("rows", "inputs"), [(1, 520), (5, 768), (16, 1200)])
-def test_more_programs_change_no_bit(
-    monkeypatch: pytest.MonkeyPatch, rows: int, inputs: int
-) -> None:
-    x, weight = normal(rows, inputs, dtype=torch.bfloat16), weights(40, inputs, torch.bfloat16)
-    x *= 2.0 ** torch.randint(-3, 4, x.shape, generator=torch.Generator().manual_seed(4)).to(x)
-    residual = normal(rows, 40, dtype=torch.bfloat16, seed=3)
-    expected = product(x, weight, residual=residual.clone())
-    monkeypatch.setattr(products, "PLAIN_OUTPUTS", 8)
-    assert torch.equal(product(x, weight, residual=residual.clone()), expected)
 
 
 def test_logits_in_single_precision() -> None:

@@ -40,10 +40,6 @@ _FEW_ROWS = 32
 _SOME_ROWS = 64
 # Outputs of the smallest tile; before Triton 3.5 its matrix product needed at least 16.
 _LEAST_OUTPUTS = 8 if TRITON >= (3, 5) else 16
-# Outputs of a program in a product without norm and gate, of at most so many rows. The part
-# `prefetch` of the GPU benchmark times it against 8, in twice as many programs.
-PLAIN_OUTPUTS = 16
-_PLAIN_ROWS = 16
 # At least this many large tiles keep a large GPU busy.
 _MANY_TILES = 128
 # Fewer tiles than this, of any size, do not keep it busy.
@@ -165,9 +161,6 @@ def _at_once(rows: int, inputs: int, *, normed: bool, gated: bool) -> KernelConf
         # More warps per program hide the time of reads and sums; many programs hide it as well.
         many = normed or (rows > 16 and inputs <= _MOST_NORMED)
         tile_rows, tile_outputs, warps = 16, 16, 4 if many else 8
-        if not normed and rows <= _PLAIN_ROWS and tile_outputs > PLAIN_OUTPUTS:
-            # Each of the four parts has outputs for one warp.
-            tile_outputs, warps = max(PLAIN_OUTPUTS, _LEAST_OUTPUTS), 4
     return KernelConfig(product_at_once, tile_rows, tile_outputs, warps, norms=normed)
 
 

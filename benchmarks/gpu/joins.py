@@ -13,7 +13,7 @@ import torch
 
 from ChatTTS.model.velocity.cuda.runner import GraphRunner
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.plan import Pending, StepPlan
+from ChatTTS.model.velocity.plan import Future, StepPlan
 from ChatTTS.model.velocity.request import EngineRequest
 
 from .model import engine_args, traffic
@@ -39,12 +39,12 @@ class SubmitClock:
     device: torch.device
     _marks: list[tuple[Any, Any]] = field(default_factory=list)
 
-    def submit(self, runner: GraphRunner, plan: StepPlan) -> Pending:
-        """Take the place of ``GraphRunner.submit``."""
+    def execute_model(self, runner: GraphRunner, plan: StepPlan) -> Future:
+        """Take the place of ``GraphRunner.execute_model``."""
         before = self._mark()
-        pending = _submit(runner, plan)
+        future = _execute_model(runner, plan)
         self._marks.append((before, self._mark()))
-        return pending
+        return future
 
     def start_over(self) -> None:
         """Forget all marks."""
@@ -72,7 +72,7 @@ class SubmitClock:
         return float(first.elapsed_time(second)) / 1000
 
 
-_submit = GraphRunner.submit
+_execute_model = GraphRunner.execute_model
 
 
 def measure(task: Task, dtype: str) -> None:
@@ -85,7 +85,9 @@ def measure(task: Task, dtype: str) -> None:
     engine = LLMEngine.from_engine_args(engine_args(task, dtype))
     requests, clock, results = _unpredictable(scale), SubmitClock(task.device), {}
     running = 0
-    with patch.object(GraphRunner, "submit", lambda runner, plan: clock.submit(runner, plan)):
+    with patch.object(
+        GraphRunner, "execute_model", lambda runner, plan: clock.execute_model(runner, plan)
+    ):
         for streams in sorted(scale.streams)[-2:]:
             engine.add(list(islice(requests, streams - running)))
             running = streams

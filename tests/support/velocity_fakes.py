@@ -25,7 +25,7 @@ from ChatTTS.model.velocity.configs import CacheConfig, EngineConfig, ModelConfi
 from ChatTTS.model.velocity.executor import ExecutorBase
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.output import RequestOutput, join
-from ChatTTS.model.velocity.plan import SequenceData, StepPlan, StepResult, Work
+from ChatTTS.model.velocity.plan import Future, SequenceData, StepPlan, StepResult, Work
 from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 
@@ -147,7 +147,7 @@ class FakeExecutor(ExecutorBase):
             assert self._gate.wait_for(lambda: self._is_open, SECONDS)
             self._is_inside = False
 
-    def execute_model(self, plan: StepPlan) -> StepResult:
+    def execute_model(self, plan: StepPlan) -> Future:
         self.steps += 1
         if self.on_step is not None:
             self.on_step()
@@ -161,7 +161,7 @@ class FakeExecutor(ExecutorBase):
         self.known.update((data.seq_id, data) for data in plan.new)
         drawing = [work for work in plan.work if work.draws]
         drawn = [self._draw(self.known[work.seq_id], work) for work in drawing]
-        return StepResult(
+        result = StepResult(
             ids=np.array([ids for ids, _, _, _ in drawn], dtype=np.int64).reshape(
                 -1, NUM_CODEBOOKS
             ),
@@ -169,6 +169,7 @@ class FakeExecutor(ExecutorBase):
             logprobs=np.array([logprob for _, _, logprob, _ in drawn], dtype=np.float32),
             finite=np.array([finite for _, _, _, finite in drawn], dtype=np.bool_),
         )
+        return Future.done(result)
 
     def _draw(self, data: SequenceData, work: Work) -> tuple[list[int], torch.Tensor, float, bool]:
         key = data.key

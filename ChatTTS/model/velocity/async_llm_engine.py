@@ -289,7 +289,7 @@ class AsyncLLMEngine:
         with self._lock:
             if self._closed:
                 raise EngineDeadError("the engine was closed; load the model again")
-            groups = self.engine.prepared(requests)
+            groups = self.engine.new_groups(requests)
             # The tracker first: if Ctrl-C comes between the two, the caller abandons its queue,
             # and that aborts whatever was begun.
             self._tracker.add(output_queue, [request.request_id for request in requests])
@@ -303,7 +303,7 @@ class AsyncLLMEngine:
         while self._begun:
             output_queue, groups = self._begun.popleft()
             if not output_queue.is_abandoned:
-                self.engine.begin(groups)
+                self.engine.add_groups(groups)
         while self._aborted:
             output_queue, request_id = self._aborted.popleft()
             # By now the request may have ended, and a later one may have its id.
@@ -339,11 +339,12 @@ class AsyncLLMEngine:
             if self._thread is not threading.current_thread():
                 return False  # Ctrl-C came while this thread was started, so it was replaced
             self._catch_up()
-            step = self.engine.schedule()
-            if step is None:
+            plan = self.engine.schedule()
+            if plan is None and not self.engine.is_computing:
                 self._thread = None
                 return False
-        result = self.engine.execute(step)
-        with self._lock:
-            self._tracker.deliver(self.engine.update(step, result))
+        step = self.engine.execute(plan)
+        if step is not None:
+            with self._lock:
+                self._tracker.deliver(self.engine.update(step))
         return True

@@ -20,7 +20,7 @@ from ..processors import PENALTY_WINDOW
 from ..sampling import Draw
 from .batch import AttentionProbe, HeadSet, InputBatch
 from .loaded_model import LoadedModel
-from .plan import Pending, SequenceData, StepPlan, StepResult, Work
+from .plan import Future, SequenceData, StepPlan, StepResult, Work
 
 
 class SequenceState:
@@ -123,10 +123,9 @@ class ModelRunner:
                 self._adapters[data.adapter],
             )
 
-    def submit(self, plan: StepPlan) -> Pending:
-        """Compute a plan's work; the returned function gives the result."""
-        result = self.run(plan.work)
-        return lambda: result
+    def execute_model(self, plan: StepPlan) -> Future:
+        """Compute a plan's work."""
+        return Future.done(self.run(plan.work))
 
     def append(self, drawn: Mapping[int, NDArray[np.int64]]) -> None:
         """Take ids that the last stage drew, [n, num_codebooks] by the sequence's id.

@@ -120,3 +120,29 @@ class StepMemoryError(RuntimeError):
 
 # Waits for the result of a step.
 Pending = Callable[[], StepResult]
+
+
+class Future:
+    """The result of a plan that workers were given.
+
+    Args:
+        pending: waits for it.
+    """
+
+    __slots__ = ("_pending",)
+
+    def __init__(self, pending: Pending) -> None:
+        self._pending = pending
+
+    @classmethod
+    def done(cls, result: StepResult) -> Future:
+        """Return the future of work that is done already."""
+        return cls(lambda: result)
+
+    def result(self) -> StepResult:
+        """Wait for the result. It is asked for once, in the order of the plans.
+
+        Raises:
+            StepMemoryError: the device has no memory for the plan. Later ones may fit.
+        """
+        return self._pending()

@@ -12,7 +12,7 @@ import logging
 import time
 from bisect import insort
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 
 from ...errors import ConfigError
@@ -43,6 +43,7 @@ class Scheduler:
         cache: the cache's config, with ``num_blocks`` set.
         max_positions: the most positions that the model can read, of prompt and answer together.
         clock: returns seconds; orders requests by their arrival.
+        stale: sequences of an earlier scheduler, for the worker to forget.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Scheduler:
         *,
         max_positions: int,
         clock: Callable[[], float] = time.monotonic,
+        stale: Iterable[int] = (),
     ) -> None:
         self._config = config
         self._max_positions = max_positions
@@ -64,7 +66,7 @@ class Scheduler:
         self._waiting = WaitingQueue()
         self._running: list[Sequence] = []  # by rank
         self._in_flight: deque[tuple[StepPlan, list[Sequence]]] = deque()
-        self._ended: list[int] = []  # sequences that the next plan tells the worker to forget
+        self._ended = list(stale)  # sequences that the next plan tells the worker to forget
         self._arrivals = 0
         self._unfinished = 0
         self._num_swapped = 0

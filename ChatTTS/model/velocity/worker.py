@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,8 +34,8 @@ from .model_loader import ModelLoader
 from .model_runner import ModelRunner
 from .plan import (
     BlockMove,
+    Future,
     MoveKind,
-    Pending,
     SequenceData,
     StepMemoryError,
     StepPlan,
@@ -67,8 +68,11 @@ class Runner(Protocol):
     def add(self, new: Sequence[SequenceData]) -> None:
         """Add sequences before their first work."""
 
-    def submit(self, plan: StepPlan) -> Pending:
-        """Start a plan's work; return a function that waits for its result."""
+    def append(self, drawn: Mapping[int, NDArray[np.int64]]) -> None:
+        """Take ids that another stage drew, by the number of the sequence."""
+
+    def execute_model(self, plan: StepPlan) -> Future:
+        """Do a plan's work, or start it where the device works by itself."""
         ...
 
 
@@ -148,20 +152,29 @@ class Worker:
             blocks * llama.block_bytes >> 20,
         )
 
-    def submit(self, plan: StepPlan) -> Pending:
-        """Start a plan; return a function that waits for its result.
+    def execute_model(
+        self, plan: StepPlan, drawn: Mapping[int, NDArray[np.int64]] = MappingProxyType({})
+    ) -> Future:
+        """Run a plan; where ``depth`` is above 1, only start it.
+
+        Args:
+            drawn: for a rank whose stage is not the last: ids that the last one drew since the plan
+                before, by the number of the sequence.
 
         Raises:
             StepMemoryError: the device has no memory for the work.
         """
-        assert self._runner is not None
+        runner = self._runner
+        assert runner is not None
         with self._stream_context(), self._noting_loss():
-            self._runner.forget(plan.ended)
+            if drawn and not self.model.share.is_last:
+                runner.append(drawn)
+            runner.forget(plan.ended)
             for move in plan.moves:
                 self._move(move)
-            self._runner.add(plan.new)
+            runner.add(plan.new)
             try:
-                pending = self._runner.submit(plan)
+                future = runner.execute_model(plan)
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
@@ -170,11 +183,11 @@ class Worker:
                     f"the device has no memory left for a step ({reason}): try again, load with "
                     "less kv_memory, or end what else uses the device"
                 ) from error
-        return partial(self._result, pending)
+        return Future(partial(self._result, future)) if self.depth > 1 else future
 
-    def _result(self, pending: Pending) -> StepResult:
+    def _result(self, future: Future) -> StepResult:
         with self._noting_loss():
-            return pending()
+            return future.result()
 
     @contextmanager
     def _noting_loss(self) -> Iterator[None]:
@@ -184,17 +197,6 @@ class Worker:
         except BaseException as error:
             self._is_lost = self._is_lost or is_lasting(error)
             raise
-
-    def run(self, plan: StepPlan, drawn: Mapping[int, NDArray[np.int64]]) -> StepResult:
-        """Run a plan on a rank of several.
-
-        Args:
-            drawn: ids that the last stage drew since the last plan, by the number of the sequence.
-        """
-        assert isinstance(self._runner, ModelRunner)
-        if not self.model.share.is_last:
-            self._runner.append(drawn)
-        return self.submit(plan)()
 
     def close(self) -> bool:
         """Wait for the plans in flight: recorded steps must not be freed while they run.
@@ -244,7 +246,7 @@ class Worker:
         for plan in plans:
             assert self._runner is not None
             if plan.work:
-                self.run(plan, {})
+                self.execute_model(plan)
             else:
                 self._runner.forget(plan.ended)
 

@@ -22,7 +22,7 @@ from ...precision import ieee_float32
 from ..configs import SchedulerConfig
 from ..loaded_model import LoadedModel
 from ..model_runner import ModelRunner, SequenceState
-from ..plan import Pending, StepPlan, StepResult, Work
+from ..plan import Future, Pending, StepPlan, StepResult, Work
 from .decode import DecodeInput, DecodeSteps
 from .llama import TritonLlama
 from .mixed_steps import RecordedLlama
@@ -54,7 +54,7 @@ class GraphRunner(ModelRunner):
         super().__init__(model, pool)
         self._prompts, self._decode = prompts, dict(decode)
 
-    def submit(self, plan: StepPlan) -> Pending:
+    def execute_model(self, plan: StepPlan) -> Future:
         reading = [
             replace(work, count=work.count - work.draws, draws=False)
             for work in plan.work
@@ -77,9 +77,9 @@ class GraphRunner(ModelRunner):
                 parts.append((places, pending))
         if len(parts) == 1 and states[0].data.key.kind is Pass.CODE:
             [(_, pending)] = parts
-            return lambda: _noted(pending(), states)
+            return Future(lambda: _noted(pending(), states))
         empty = self._empty(plan.steps, len(drawing))
-        return lambda: _noted(_merged(empty, plan.steps, parts), states)
+        return Future(lambda: _noted(_merged(empty, plan.steps, parts), states))
 
     @torch.inference_mode()
     def _entry(self, seq_id: int) -> DecodeInput:

@@ -20,7 +20,7 @@ from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.executor import InProcessExecutor
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.model_loader import ModelLoader
-from ChatTTS.model.velocity.plan import Pending, StepPlan
+from ChatTTS.model.velocity.plan import Future, StepPlan
 from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.model.velocity.worker import Worker
@@ -204,17 +204,17 @@ class WatchedExecutor(InProcessExecutor):
         self.depths: list[int] = []
         self.flying = 0
 
-    def submit(self, plan: StepPlan) -> Pending:
+    def execute_model(self, plan: StepPlan) -> Future:
         self.plans.append(plan)
         self.depths.append(self.flying)
         self.flying += 1
-        pending = super().submit(plan)
+        future = super().execute_model(plan)
 
         def result() -> Any:
             self.flying -= 1
-            return pending()
+            return future.result()
 
-        return result
+        return Future(result)
 
 
 def make_engine(**changes: Any) -> tuple[LLMEngine, WatchedExecutor]:

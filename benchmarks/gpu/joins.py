@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 import torch
 
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.velocity.cuda.runner import GraphRunner
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.plan import Future, StepPlan
-from ChatTTS.model.velocity.request import EngineRequest
 
 from .model import engine_args, traffic
 from .scale import Scale, Task
@@ -108,13 +108,13 @@ def measure(task: Task, dtype: str) -> None:
     engine.close()
 
 
-def _unpredictable(scale: Scale) -> Iterator[EngineRequest]:
+def _unpredictable(scale: Scale) -> Iterator[GenerationRequest]:
     """Yield traffic whose requests may end at any step: no plan can know when."""
     for request in traffic(scale.gpt):
         yield replace(request, sampling=replace(request.sampling, min_new=0))
 
 
-def _serve(engine: LLMEngine, requests: Iterator[EngineRequest], seconds: float) -> int:
+def _serve(engine: LLMEngine, requests: Iterator[GenerationRequest], seconds: float) -> int:
     """Run steps for some seconds; each request that ends is followed by another.
 
     Returns:

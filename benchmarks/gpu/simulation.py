@@ -29,8 +29,8 @@ from .scale import FULL, TINY, Record, Task
 from .step_model import GPUS, StepModel, count_steps
 
 if TYPE_CHECKING:
+    from ChatTTS.model.generation import GenerationRequest
     from ChatTTS.model.velocity.cuda.decode import DecodeSteps
-    from ChatTTS.model.velocity.request import EngineRequest
 
 # The most positions of a sequence.
 _POSITIONS = 2048
@@ -183,7 +183,7 @@ def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> 
     }
 
 
-def _endless(request: EngineRequest) -> EngineRequest:
+def _endless(request: GenerationRequest) -> GenerationRequest:
     """Return a request of which only chance decides the length."""
     sampling = replace(request.sampling, min_new=0, max_new=_POSITIONS)
     return replace(request, sampling=sampling)

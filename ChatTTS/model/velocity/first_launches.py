@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..draws import DrawKey, Pass
-from ..generation import Sampling
+from ..generation import GenerationRequest
+from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 from .configs import CacheConfig, SchedulerConfig
 from .plan import SequenceData, StepPlan, Work
@@ -67,7 +68,9 @@ def _plan(
     block_size: int,
     ended: tuple[int, ...],
 ) -> StepPlan:
-    sampling = Sampling((1.0,) * (num_codebooks if kind is Pass.CODE else 1), 0.7, 20, 1.0, 0, 1)
+    sampling = SamplingParams(
+        (1.0,) * (num_codebooks if kind is Pass.CODE else 1), 0.7, 20, 1.0, 0, 1
+    )
     new, works, block = [], [], 0
     for seq_id, length in enumerate(lengths, first):
         count = -(-length // block_size)
@@ -77,6 +80,6 @@ def _plan(
         prompt = Prompt(
             np.zeros(length, dtype=np.int64), none, None, np.zeros(length, dtype=np.bool_)
         )
-        new.append(SequenceData(seq_id, prompt, sampling, DrawKey(0, kind)))
+        new.append(SequenceData(seq_id, GenerationRequest(prompt, sampling, DrawKey(0, kind))))
         works.append(Work(seq_id, 0, length, table, draws=True))
     return StepPlan(ended, (), tuple(new), tuple(works))

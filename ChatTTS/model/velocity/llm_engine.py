@@ -13,7 +13,8 @@ import numpy as np
 
 from ...errors import EngineDeadError, EngineUnavailableError
 from ..draws import DrawKey, Pass
-from ..generation import NO_ATTENTION
+from ..generation import NO_ATTENTION, GenerationRequest
+from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 from .configs import EngineArgs, EngineConfig
 from .executor import ExecutorBase
@@ -22,8 +23,7 @@ from .metrics import Metrics
 from .output import RequestOutput
 from .output_processor import OutputProcessor
 from .plan import Future, StepMemoryError, StepPlan, StepResult
-from .request import EngineRequest
-from .sampling_params import SamplingParams
+from .request import checked_request
 from .scheduler import Scheduler
 from .sequence import SequenceGroup
 
@@ -120,10 +120,16 @@ class LLMEngine:
         priority: float = 0,
         adapter: str | None = None,
     ) -> None:
-        """Check and add one request; see :meth:`add` and ``EngineRequest``."""
-        self.add([EngineRequest(request_id, prompt, sampling, key, priority, adapter=adapter)])
+        """Check and add one request; see :meth:`add` and ``GenerationRequest``."""
+        self.add(
+            [
+                GenerationRequest(
+                    prompt, sampling, key, adapter=adapter, request_id=request_id, priority=priority
+                )
+            ]
+        )
 
-    def add(self, requests: Sequence[EngineRequest]) -> None:
+    def add(self, requests: Sequence[GenerationRequest]) -> None:
         """Check and add requests, all or none. They are copied: later changes have no effect.
 
         Raises:
@@ -134,7 +140,7 @@ class LLMEngine:
         """
         self.add_groups(self.new_groups(self.checked(requests)))
 
-    def checked(self, requests: Sequence[EngineRequest]) -> list[EngineRequest]:
+    def checked(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
         """Return checked copies for :meth:`new_groups`. Any thread may call this at any time.
 
         Raises:
@@ -144,14 +150,14 @@ class LLMEngine:
                 attention.
         """
         checked = [
-            request.checked(self._model, self._cache.capacity, self._adapters)
+            checked_request(request, self._model, self._cache.capacity, self._adapters)
             for request in requests
         ]
         if not self._gives_attention and any(request.alignment_heads for request in checked):
             raise EngineUnavailableError(NO_ATTENTION)
         return checked
 
-    def new_groups(self, requests: Sequence[EngineRequest]) -> list[SequenceGroup]:
+    def new_groups(self, requests: Sequence[GenerationRequest]) -> list[SequenceGroup]:
         """Return checked requests as :meth:`add_groups` takes them. This adds nothing.
 
         Raises:
@@ -195,7 +201,7 @@ class LLMEngine:
         self._scheduler.abort(request_id)
         return output
 
-    def aborted(self, request: EngineRequest, samples: Mapping[int, float]) -> RequestOutput:
+    def aborted(self, request: GenerationRequest, samples: Mapping[int, float]) -> RequestOutput:
         """Return what the last output of an aborted request looks like. This aborts nothing.
 
         Args:
@@ -207,7 +213,7 @@ class LLMEngine:
         """Return whether any request has not ended yet."""
         return bool(self._outputs.open)
 
-    def _group(self, request: EngineRequest) -> SequenceGroup:
+    def _group(self, request: GenerationRequest) -> SequenceGroup:
         return SequenceGroup(request, end_id=self._ends[request.key.kind], seq_ids=self._seq_ids)
 
     # ------------------------------------------------------------ a step
@@ -245,7 +251,7 @@ class LLMEngine:
         started = time.perf_counter()
         plan = self._next_plan()
         if plan is not None:
-            self._known.update((data.seq_id, len(data.prompt)) for data in plan.new)
+            self._known.update((data.seq_id, len(data.request.prompt)) for data in plan.new)
         elif self.has_unfinished_requests() and not self._in_flight:
             raise RuntimeError("requests wait and none can be moved: the scheduler is at fault")
         self._engine_seconds += time.perf_counter() - started

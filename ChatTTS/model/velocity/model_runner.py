@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..draws import Pass
 from ..embed import RowKind
+from ..generation import GenerationRequest
 from ..processors import PENALTY_WINDOW
 from ..sampling import Draw
 from .batch import AttentionProbe, HeadSet, InputBatch
@@ -35,11 +36,11 @@ class SequenceState:
     """
 
     def __init__(
-        self, data: SequenceData, num_codebooks: int, max_positions: int, adapter: int = -1
+        self, request: GenerationRequest, num_codebooks: int, max_positions: int, adapter: int = -1
     ) -> None:
-        prompt = data.prompt
-        capacity = min(max_positions, len(prompt) + data.sampling.max_new)
-        self.data, self.adapter = data, adapter
+        prompt = request.prompt
+        capacity = min(max_positions, len(prompt) + request.sampling.max_new)
+        self.request, self.adapter = request, adapter
         self.prompt_length = self.length = len(prompt)
         self.kinds = np.full(capacity, RowKind.CODE, dtype=np.uint8)
         self.ids = np.zeros((capacity, num_codebooks), dtype=np.int32)
@@ -53,11 +54,11 @@ class SequenceState:
             slots = np.flatnonzero(prompt.speaker_slots)
             self.kinds[slots] = RowKind.VECTOR
             self.vectors = int(slots[-1]) + 1 if len(slots) else 0
-        if data.key.kind is Pass.REFINE:
+        if request.key.kind is Pass.REFINE:
             self.kinds[len(prompt) :] = RowKind.TEXT
         self.heads: HeadSet | None = None
-        if data.alignment_heads:
-            layers, heads = np.array(data.alignment_heads, dtype=np.int32).T.copy()
+        if request.alignment_heads:
+            layers, heads = np.array(request.alignment_heads, dtype=np.int32).T.copy()
             self.heads = HeadSet(layers, heads, texts)
 
     def append(self, ids: NDArray[np.int64]) -> None:
@@ -77,8 +78,8 @@ class SequenceState:
         """
         start = max(self.prompt_length, self.length - PENALTY_WINDOW)
         return Draw(
-            self.data.sampling,
-            self.data.key,
+            self.request.sampling,
+            self.request.key,
             self.length - self.prompt_length,
             self.ids[start : self.length],
             end,
@@ -117,10 +118,10 @@ class ModelRunner:
         """Add sequences that have their first work."""
         for data in new:
             self.states[data.seq_id] = SequenceState(
-                data,
+                data.request,
                 self._num_codebooks,
                 self._model.shape.max_position_embeddings,
-                self._adapters[data.adapter],
+                self._adapters[data.request.adapter],
             )
 
     def execute_model(self, plan: StepPlan) -> Future:
@@ -134,7 +135,7 @@ class ModelRunner:
         """
         for seq_id, ids in drawn.items():
             if (state := self.states.get(seq_id)) is not None:
-                state.append(ids if state.data.key.kind is Pass.CODE else ids[:, :1])
+                state.append(ids if state.request.key.kind is Pass.CODE else ids[:, :1])
 
     @torch.inference_mode()
     def run(self, works: Sequence[Work]) -> StepResult:
@@ -158,7 +159,7 @@ class ModelRunner:
             attention=attention,
         )
         for kind in Pass:
-            places = [i for i, state in enumerate(drawing) if state.data.key.kind is kind]
+            places = [i for i, state in enumerate(drawing) if state.request.key.kind is kind]
             if places:
                 self._draw(kind, places, drawing, result)
         return result
@@ -210,9 +211,9 @@ class ModelRunner:
             ids[own] = state.ids[start:stop]
             tables[index, : len(work.block_table)] = work.block_table
             if start < state.vectors:
-                assert state.data.prompt.speaker is not None
+                assert state.request.prompt.speaker is not None
                 ids[own, 0][kinds[own] == RowKind.VECTOR] = len(vectors)
-                vectors.append(state.data.prompt.speaker)
+                vectors.append(state.request.prompt.speaker)
         first = np.array([work.start for work in works]) - (ends - counts)
         table_of = np.repeat(np.arange(len(works), dtype=np.int32), counts)
         hidden = self._model.shape.hidden_size

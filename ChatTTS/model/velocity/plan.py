@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...config import AlignmentHeads
-from ..draws import DrawKey
-from ..generation import Sampling
-from ..tokenizer import Prompt
+from ..generation import GenerationRequest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,14 +39,14 @@ class BlockMove:
 
 @dataclass(frozen=True)
 class SequenceData:
-    """A sequence as a worker needs to know it. It is sent once, with the first work."""
+    """A sequence as a worker needs to know it. It is sent once, with the first work.
+
+    Attributes:
+        request: with the key of the sequence's own draws.
+    """
 
     seq_id: int
-    prompt: Prompt
-    sampling: Sampling
-    key: DrawKey
-    alignment_heads: AlignmentHeads = ()
-    adapter: str | None = None
+    request: GenerationRequest
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ def rank_key(config: SchedulerConfig, group: SequenceGroup) -> float:
     """
     if config.policy == "fcfs":
         return 0.0
-    return group.priority + group.arrival / config.ageing
+    return group.request.priority + group.arrival / config.ageing
 
 
 class WaitingQueue:

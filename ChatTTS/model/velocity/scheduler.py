@@ -106,18 +106,16 @@ class Scheduler:
             )
 
     def add(self, group: SequenceGroup) -> None:
-        """Add a request whose prompt fits the model and the cache (see ``EngineRequest.checked``).
+        """Add a request whose prompt fits the model and the cache (see ``checked_request``).
 
         Raises:
             ConfigError: its id is that of an unfinished request. Nothing has changed then.
         """
         self.check(group)
-        length = group.prompt_length
+        length, most = group.prompt_length, group.request.sampling.max_new
         group.arrival = self._clock()
         # The id drawn from the last position that fits needs no place in the cache itself.
-        group.limit = min(
-            group.sampling.max_new, self._max_positions - length, self._capacity + 1 - length
-        )
+        group.limit = min(most, self._max_positions - length, self._capacity + 1 - length)
         key = rank_key(self._config, group)
         for seq in group.sequences:
             seq.rank = (key, self._arrivals, seq.sample)
@@ -430,13 +428,14 @@ class Scheduler:
         seq.logprob += logprob
         if len(seq.ids) < group.limit:
             return True
-        if group.limit < min(group.sampling.max_new, self._max_positions - group.prompt_length):
+        most = group.request.sampling.max_new
+        if group.limit < min(most, self._max_positions - group.prompt_length):
             logger.warning(
                 "request %r ended after %d of %d: it fills the whole key-value cache of %d "
                 "positions; raise kv_memory",
                 group.request_id,
                 group.limit,
-                group.sampling.max_new,
+                most,
                 self._capacity,
             )
         self._end(seq, FinishReason.LENGTH)
@@ -449,7 +448,7 @@ class Scheduler:
         """
         self._blocks.commit(seq, computed)
         group = seq.group
-        if group.sampling.n > 1 and seq.computed >= group.prompt_length - 1:
+        if group.request.sampling.n > 1 and seq.computed >= group.prompt_length - 1:
             group.donor = seq
             self._release_followers(group)
 

@@ -18,12 +18,12 @@ from ChatTTS.errors import (
     VoiceError,
 )
 from ChatTTS.model.draws import Pass
-from ChatTTS.model.generation import FinishReason
+from ChatTTS.model.generation import FinishReason, GenerationRequest
+from ChatTTS.model.joined import join
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs, SchedulerConfig
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.output import RequestOutput, join
-from ChatTTS.model.velocity.request import EngineRequest
+from ChatTTS.model.velocity.output import RequestOutput
 
 from ...support.velocity_fakes import (
     CODES,
@@ -49,7 +49,7 @@ def is_idle(engine: LLMEngine) -> bool:
     return (metrics.running, metrics.waiting, metrics.swapped, metrics.used_blocks) == (0, 0, 0, 0)
 
 
-def aborted(engine: LLMEngine, request: EngineRequest) -> RequestOutput:
+def aborted(engine: LLMEngine, request: GenerationRequest) -> RequestOutput:
     """Abort an unfinished request; return its last output."""
     output = engine.abort_request(request.request_id)
     assert output is not None

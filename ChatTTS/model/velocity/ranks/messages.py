@@ -18,10 +18,11 @@ import torch
 from numpy.typing import NDArray
 
 from ...draws import DrawKey, Pass
+from ...generation import GenerationRequest
+from ...sampling_params import SamplingParams
 from ...tokenizer import Prompt
 from ..configs import CacheConfig, EngineConfig, ModelConfig, ParallelConfig, SchedulerConfig
 from ..plan import BlockMove, MoveKind, SequenceData, StepPlan, StepResult, Work
-from ..sampling_params import SamplingParams
 
 _LENGTH_BYTES = 8
 
@@ -118,7 +119,8 @@ class Alive:
 _DATACLASSES: tuple[type[Any], ...] = (
     *(Start, Loaded, Allocate, Allocated, Run, Ran, Failed, Alive),
     *(EngineConfig, ModelConfig, CacheConfig, SchedulerConfig, ParallelConfig),
-    *(StepPlan, BlockMove, SequenceData, Work, StepResult, Prompt, SamplingParams, DrawKey),
+    *(StepPlan, BlockMove, SequenceData, GenerationRequest, Work, StepResult),
+    *(Prompt, SamplingParams, DrawKey),
 )
 _ENUMS: tuple[type[Enum], ...] = (MoveKind, Pass)
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*_DATACLASSES, *_ENUMS)}

@@ -20,13 +20,13 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import DeviceLostError, EngineDeadError
 from ChatTTS.model.cuda import failures
 from ChatTTS.model.cuda.failures import PATIENCE_VARIABLE
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.velocity import executor as executors
 from ChatTTS.model.velocity import worker as workers
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
 from ChatTTS.model.velocity.executor import InProcessExecutor
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.plan import Future, Pending, StepMemoryError, StepPlan, StepResult
-from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.worker import Worker
 
 from ....support.cuda_twins import use_twins
@@ -355,7 +355,7 @@ def test_ids_beside_and_after_a_step_without_memory(monkeypatch: pytest.MonkeyPa
     assert engine.metrics().used_blocks == 0
 
 
-def added(engine: LLMEngine, requests: list[EngineRequest]) -> Joined:
+def added(engine: LLMEngine, requests: list[GenerationRequest]) -> Joined:
     engine.add(requests)
     return Joined()
 

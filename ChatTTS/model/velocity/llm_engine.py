@@ -251,7 +251,8 @@ class LLMEngine:
         started = time.perf_counter()
         plan = self._next_plan()
         if plan is not None:
-            self._known.update((data.seq_id, len(data.request.prompt)) for data in plan.new)
+            for data in plan.new:
+                self._known[data.seq_id] = len(data.request.prompt)
         elif self.has_unfinished_requests() and not self._in_flight:
             raise RuntimeError("requests wait and none can be moved: the scheduler is at fault")
         self._engine_seconds += time.perf_counter() - started

@@ -66,8 +66,11 @@ class OutputProcessor:
                 drawn += len(advance.rows)
                 deltas.setdefault(group.request_id, []).append(delta)
         self.counts["generated_tokens"] += drawn
-        outputs = (self._output(self.open[name], own) for name, own in deltas.items())
-        return [output for output in outputs if output is not None]
+        outputs = []
+        for name, own in deltas.items():
+            if (output := self._output(self.open[name], own)) is not None:
+                outputs.append(output)
+        return outputs
 
     def abort(self, group: SequenceGroup) -> RequestOutput:
         """Close an open request that is about to be aborted; return its last output."""

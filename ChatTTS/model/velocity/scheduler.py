@@ -315,6 +315,7 @@ class Scheduler:
     def _make_plan(self, counts: list[tuple[Sequence, int]], steps: int = 1) -> StepPlan:
         new: list[SequenceData] = []
         work: list[Work] = []
+        sequences: list[Sequence] = []
         for seq, count in counts:
             # Of ids that plans in flight draw, only the last one still has to be computed.
             length = len(seq) + seq.drawing
@@ -323,6 +324,7 @@ class Scheduler:
             draws = stop == length
             table = tuple(seq.block_table[: -(-(stop + steps - 1) // self._block_size)])
             work.append(Work(seq.seq_id, start, count, table, draws))
+            sequences.append(seq)
             seq.plans_in_flight += 1
             seq.drawing += steps * draws
             if not seq.known:
@@ -331,7 +333,7 @@ class Scheduler:
         moves = self._blocks.take_moves()
         plan = StepPlan(tuple(self._ended), moves, tuple(new), tuple(work), steps)
         self._ended.clear()
-        self._in_flight.append((plan, [seq for seq, _ in counts]))
+        self._in_flight.append((plan, sequences))
         return plan
 
     # ------------------------------------------------------------ the result of a step
@@ -347,7 +349,9 @@ class Scheduler:
             ValueError: the result does not have one row for each draw of the plan.
         """
         self._check_oldest(plan)
-        draws = plan.steps * sum(work.draws for work in plan.work)
+        draws = 0
+        for work in plan.work:
+            draws += plan.steps * work.draws
         if len(result.ids) != draws:
             raise ValueError(f"the step gave {len(result.ids)} rows, and its plan has {draws}")
         sequences = self._pop()
@@ -378,9 +382,13 @@ class Scheduler:
                         own.append(row)
                     if seq.finish is not None:
                         break
-        if any(seq.finish for seq in kept):
+        advances, has_ended = [], False
+        for seq, own in kept.items():
+            advances.append(Advance(seq, own))
+            has_ended |= seq.finish is not None
+        if has_ended:
             self._drop_ended()
-        return [Advance(seq, own) for seq, own in kept.items()]
+        return advances
 
     def give_up(self, plan: StepPlan, error: str) -> list[Advance]:
         """End the sequences of the oldest plan in flight with an error: it gives no result.

@@ -6,8 +6,8 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,7 @@ from .plan import (
 
 logger = logging.getLogger(__name__)
 
+_NO_STREAM = nullcontext()
 # The default size of the pool, as a part of the memory that is free once the model is loaded.
 _SHARE = 0.25
 # The most steps of a plan on a device that replays recorded steps. With more of them the host has
@@ -166,37 +167,42 @@ class Worker:
         """
         runner = self._runner
         assert runner is not None
-        with self._stream_context(), self._noting_loss():
-            if drawn and not self.model.share.is_last:
-                runner.append(drawn)
-            runner.forget(plan.ended)
-            for move in plan.moves:
-                self._move(move)
-            runner.add(plan.new)
-            try:
-                future = runner.execute_model(plan)
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                reason = (str(error).splitlines() or [""])[0]
-                raise StepMemoryError(
-                    f"the device has no memory left for a step ({reason}): try again, load with "
-                    "less kv_memory, or end what else uses the device"
-                ) from error
+        try:
+            with self._stream_context():
+                if drawn and not self.model.share.is_last:
+                    runner.append(drawn)
+                runner.forget(plan.ended)
+                for move in plan.moves:
+                    self._move(move)
+                runner.add(plan.new)
+                future = self._begun(runner, plan)
+        except BaseException as error:
+            self._note_loss(error)
+            raise
         return Future(partial(self._result, future)) if self.depth > 1 else future
 
-    def _result(self, future: Future) -> StepResult:
-        with self._noting_loss():
-            return future.result()
-
-    @contextmanager
-    def _noting_loss(self) -> Iterator[None]:
-        """Note an error after which the device does nothing more for this process."""
+    def _begun(self, runner: Runner, plan: StepPlan) -> Future:
         try:
-            yield
+            return runner.execute_model(plan)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            reason = (str(error).splitlines() or [""])[0]
+            raise StepMemoryError(
+                f"the device has no memory left for a step ({reason}): try again, load with less "
+                "kv_memory, or end what else uses the device"
+            ) from error
+
+    def _result(self, future: Future) -> StepResult:
+        try:
+            return future.result()
         except BaseException as error:
-            self._is_lost = self._is_lost or is_lasting(error)
+            self._note_loss(error)
             raise
+
+    def _note_loss(self, error: BaseException) -> None:
+        """Note an error after which the device does nothing more for this process."""
+        self._is_lost = self._is_lost or is_lasting(error)
 
     def close(self) -> bool:
         """Wait for the plans in flight: recorded steps must not be freed while they run.
@@ -217,7 +223,7 @@ class Worker:
 
         Other work on the GPU then does not wait for them.
         """
-        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+        return _NO_STREAM if self._stream is None else torch.cuda.stream(self._stream)
 
     def _new_runner(self) -> Runner:
         """Return a runner, of recorded steps if the model runs on Triton kernels."""

@@ -425,7 +425,7 @@ class Engine:
             else:
                 assert len(seq) - seq.computed > 1, "one position never waits for its turn"
         if before:
-            assert before[0].seq_id in work, "the first in rank moves in every step"
+            assert before[0].seq_id in work, "the first in order moves in every step"
 
 
 def check(scheduler: Scheduler) -> None:
@@ -434,7 +434,7 @@ def check(scheduler: Scheduler) -> None:
     blocks = scheduler._blocks
     size = blocks._size
     samples = [seq for group in scheduler._groups.values() for seq in group.sequences]
-    assert running == sorted(running, key=lambda seq: seq.rank)
+    assert running == sorted(running, key=lambda seq: seq.order)
     assert {s.seq_id for s in running} == {
         s.seq_id for s in samples if s.status is SequenceStatus.RUNNING
     }

@@ -359,7 +359,7 @@ class Team:
 
     Raises:
         BuildError: there are no kernels here.
-        ConfigError: ``size`` is not a positive number of threads, or the system refuses so many.
+        ConfigError: ``size`` is not a positive number of threads, or the system refuses them.
     """
 
     def __init__(self, size: int) -> None:

@@ -38,7 +38,7 @@ class ExecutorBase(ABC):
         depth: how many plans may be in flight. With more than one, the workers compute while the
             next plan is made.
         stages: of a pipeline. With more than one, plans in flight move different sequences.
-        most_steps: the most steps of a plan.
+        max_steps: the most steps of a plan.
         gives_attention: whether the workers give the attention of requests' alignment heads.
         adapters: the loaded adapters by their names.
     """
@@ -48,7 +48,7 @@ class ExecutorBase(ABC):
     end_of_text: int
     depth: int = 1
     stages: int = 1
-    most_steps: int = 1
+    max_steps: int = 1
     gives_attention: bool = True
     adapters: Adapters = MappingProxyType({})
 
@@ -130,7 +130,7 @@ class InProcessExecutor(ExecutorBase):
     def init_cache(self) -> CacheConfig:
         cache = self._loaded.plan_cache()
         self._loaded.init_cache(cache)
-        self.depth, self.most_steps = self._loaded.depth, self._loaded.most_steps
+        self.depth, self.max_steps = self._loaded.depth, self._loaded.max_steps
         return cache
 
     def measure(self, scheduler: SchedulerConfig) -> SchedulerConfig:

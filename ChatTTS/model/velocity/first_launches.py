@@ -50,7 +50,7 @@ def first_plans(
 def _lengths(
     rows: int, limits: SchedulerConfig, cache: CacheConfig, max_positions: int
 ) -> list[int] | None:
-    """Return the lengths of prompts with so many positions together: as many as fit."""
+    """Return the lengths of prompts that have ``rows`` positions together: as many as fit."""
     blocks = cache.num_blocks or 0
     for count in range(min(rows, limits.max_num_seqs, blocks), 0, -1):
         lengths = [1] * (count - 1) + [rows - count + 1]

@@ -267,7 +267,7 @@ class LLMEngine:
             return None
         if self.executor.stages > 1:
             return self._scheduler.schedule(self.executor.stages)
-        return self._scheduler.schedule_ahead(self.executor.most_steps)
+        return self._scheduler.schedule_ahead(self.executor.max_steps)
 
     def execute(self, plan: StepPlan | None) -> Step | None:
         """Do the second part of a step: run the model.

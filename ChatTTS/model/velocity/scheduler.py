@@ -20,14 +20,15 @@ from ..generation import NOT_FINITE, FinishReason
 from .block_manager import BlockSpaceManager
 from .configs import CacheConfig, SchedulerConfig
 from .plan import SequenceData, StepPlan, StepResult, Work
-from .policy import WaitingQueue, rank_key
+from .policy import WaitingQueue, order_key
 from .scheduler_outputs import Advance, SchedulerStats
 from .sequence import Sequence, SequenceGroup, SequenceStatus
 
 logger = logging.getLogger(__name__)
 
-# From so many running sequences on, a plan of several steps follows each plan in which others
-# start. Otherwise the host would plan each step by itself, for longer than the device computes it.
+# From this number of running sequences on, a plan of several steps follows each plan in which
+# others start. Otherwise the host would plan each step by itself, for longer than the device
+# computes it.
 _MANY = 128
 
 
@@ -64,7 +65,7 @@ class Scheduler:
         self._max_running = min(config.max_num_seqs, config.max_num_batched_tokens)
         self._groups: dict[str, SequenceGroup] = {}
         self._waiting = WaitingQueue()
-        self._running: list[Sequence] = []  # by rank
+        self._running: list[Sequence] = []  # in order
         self._in_flight: deque[tuple[StepPlan, list[Sequence]]] = deque()
         self._ended = list(stale)  # sequences that the next plan tells the worker to forget
         self._arrivals = 0
@@ -116,9 +117,9 @@ class Scheduler:
         group.arrival = self._clock()
         # The id drawn from the last position that fits needs no place in the cache itself.
         group.limit = min(most, self._max_positions - length, self._capacity + 1 - length)
-        key = rank_key(self._config, group)
+        key = order_key(self._config, group)
         for seq in group.sequences:
-            seq.rank = (key, self._arrivals, seq.sample)
+            seq.order = (key, self._arrivals, seq.sample)
         self._arrivals += 1
         self._unfinished += group.unfinished
         self._groups[group.request_id] = group
@@ -152,10 +153,10 @@ class Scheduler:
 
         Args:
             plans: how many plans may be in flight, of different sequences: as many as a pipeline
-                has stages. Each moves about so large a part of the running sequences.
+                has stages. Each moves about an equal part of the running sequences.
 
         Raises:
-            RuntimeError: so many plans are in flight.
+            RuntimeError: this number of plans is in flight already.
         """
         if len(self._in_flight) >= plans:
             raise RuntimeError("a step is in flight: schedule the next one after its update")
@@ -235,10 +236,10 @@ class Scheduler:
         return planned + count <= self._config.max_num_batched_tokens
 
     def _plan_single_positions(self, counts: list[tuple[Sequence, int]], most: int) -> None:
-        """Plan at most so many running sequences that need one position, in order of rank.
+        """Plan running sequences that need one position, the first ones in order.
 
-        If blocks are short, the last sequences in rank are preempted, so the first one always
-        moves. The preempted ones are not in ``counts`` yet, since they come later in rank. While a
+        If blocks are short, the last sequences in order are preempted, so the first one always
+        moves. The preempted ones are not in ``counts`` yet, since they come later. While a
         plan is in flight, a sequence waits for its result instead.
         """
         index = 0
@@ -275,7 +276,7 @@ class Scheduler:
         self._num_swapped -= seq.status is SequenceStatus.SWAPPED
         self._waiting.pop()
         seq.status = SequenceStatus.RUNNING
-        insort(self._running, seq, key=attrgetter("rank"))
+        insort(self._running, seq, key=attrgetter("order"))
         return seq
 
     def _may_admit(self) -> bool:

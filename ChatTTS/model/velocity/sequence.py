@@ -52,7 +52,7 @@ class Sequence:
         plans_in_flight: how many plans in flight move it.
         drawing: how many ids it draws in these plans.
         known: whether the worker has been sent its data.
-        rank: its place in the order of the policy; the lowest comes first.
+        order: its place in the order of the policy; the lowest comes first.
         wanted: the blocks that it needed when there were last too few; 0 otherwise.
     """
 
@@ -73,7 +73,7 @@ class Sequence:
     plans_in_flight: int = 0
     drawing: int = 0
     known: bool = False
-    rank: tuple[float, int, int] = (0.0, 0, 0)
+    order: tuple[float, int, int] = (0.0, 0, 0)
     wanted: int = 0
 
     def __post_init__(self) -> None:

@@ -47,9 +47,9 @@ logger = logging.getLogger(__name__)
 _NO_STREAM = nullcontext()
 # The default size of the pool, as a part of the memory that is free once the model is loaded.
 _SHARE = 0.25
-# The most steps of a plan on a device that replays recorded steps. With more of them the host has
-# less to do, and new requests wait longer.
-_MOST_STEPS = 4
+# The maximum steps of a plan on a device that replays recorded steps. With more of them the host
+# has less to do, and new requests wait longer.
+_MAX_STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Worker:
         peers: how it reaches the others.
 
     Attributes:
-        depth, most_steps: see ``ExecutorBase``.
+        depth, max_steps: see ``ExecutorBase``.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Worker:
             self._stream = torch.cuda.Stream(  # type: ignore[no-untyped-call, unused-ignore]
                 device, priority=ENGINE_PRIORITY
             )
-        self.depth = self.most_steps = 1
+        self.depth = self.max_steps = 1
 
     def plan_cache(self) -> CacheConfig:
         """Return the cache's config with the numbers of blocks for a single rank.
@@ -118,7 +118,7 @@ class Worker:
             ConfigError: there is no memory for a single block.
         """
         size = self.model.llama.block_bytes
-        return self._config.cache.with_blocks(size, self.most_blocks())
+        return self._config.cache.with_blocks(size, self.max_blocks())
 
     def init_cache(self, cache: CacheConfig) -> None:
         """Allocate the block pools.
@@ -231,7 +231,7 @@ class Worker:
             return ModelRunner(self.model, self._pool)
         from .cuda.runner import new_runner
 
-        self.depth, self.most_steps = 2, _MOST_STEPS
+        self.depth, self.max_steps = 2, _MAX_STEPS
         return new_runner(self.model, self._pool, self._config.scheduler)
 
     def _launch_all(self, cache: CacheConfig) -> None:
@@ -265,7 +265,7 @@ class Worker:
         }[move.kind]
         target[move.target].copy_(source[move.source])
 
-    def most_blocks(self) -> int:
+    def max_blocks(self) -> int:
         """Return how many blocks the device's pool has if the caller gives no size.
 
         It is what the most sequences that may run can use, within a part of the free memory.

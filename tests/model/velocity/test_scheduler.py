@@ -147,7 +147,7 @@ def test_ten_thousand_that_wait_cost_little_each(monkeypatch: pytest.MonkeyPatch
         def __hash__(self) -> int:
             return float.__hash__(self)
 
-    monkeypatch.setattr(scheduler_module, "rank_key", lambda config, group: Counted())
+    monkeypatch.setattr(scheduler_module, "order_key", lambda config, group: Counted())
     requests = Requests()
     engine = Engine(max_num_seqs=8)
     scheduler = engine.scheduler

@@ -88,7 +88,7 @@ class RanksExecutor(ExecutorBase):
 
     def init_cache(self) -> CacheConfig:
         size = sum(loaded.block_bytes for loaded in self._loaded)
-        most = min(loaded.most_blocks for loaded in self._loaded)
+        most = min(loaded.max_blocks for loaded in self._loaded)
         cache = self._config.cache.with_blocks(size, most)
         try:
             self._ask([Allocate(cache)] * len(self._loaded), Allocated)

@@ -1,6 +1,6 @@
 """Messages between an engine and its ranks, as bytes.
 
-A message is a length, a JSON text of so many bytes, and the bytes of its arrays. Only the types
+A message is a length, a JSON text of that length, and the bytes of its arrays. Only the types
 that are named here can be read. So a message can make nothing but plain data.
 """
 
@@ -54,14 +54,14 @@ class Loaded:
     Attributes:
         version: of this package.
         block_bytes: the rank's part of a block.
-        most_blocks: how many the rank's memory holds; of a given size, as many as are useful.
+        max_blocks: how many the rank's memory holds; of a given size, as many as are useful.
         gives_attention: whether the rank gives the attention of heads.
         about: a description of the kernels.
     """
 
     version: str
     block_bytes: int
-    most_blocks: int
+    max_blocks: int
     gives_attention: bool
     about: str
 

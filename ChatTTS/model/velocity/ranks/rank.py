@@ -57,7 +57,7 @@ class Rank:
         return Loaded(
             version=__version__,
             block_bytes=worker.model.llama.block_bytes,
-            most_blocks=worker.most_blocks(),
+            max_blocks=worker.max_blocks(),
             gives_attention=worker.model.llama.gives_attention,
             about=_about(worker.model.how, device),
         )

@@ -221,7 +221,7 @@ class Narrow(FakeExecutor):
 
     def __init__(self, *, early: bool) -> None:
         super().__init__()
-        self.early, self.depth, self.most_steps = early, 1 + early, 1
+        self.early, self.depth, self.max_steps = early, 1 + early, 1
         self.refused: set[int] = set()
         self.refuses: Callable[[StepPlan], bool] = lambda plan: False
 

@@ -279,22 +279,28 @@ class LLMEngine:
             The oldest plan in flight, with its result; ``None`` if the executor takes another plan
             before it is waited for.
         """
+        if plan is not None:
+            self._in_flight.append((plan, self._begun(plan)))
+            if len(self._in_flight) < self.executor.depth:
+                return None
         started = time.perf_counter()
-        try:
-            if plan is not None:
-                self._in_flight.append((plan, self._begun(plan)))
-                if len(self._in_flight) < self.executor.depth:
-                    return None
-            oldest, future = self._in_flight.popleft()
-            return Step(oldest, future if isinstance(future, StepMemoryError) else _result(future))
-        finally:
-            self._model_seconds += time.perf_counter() - started
+        oldest, future = self._in_flight.popleft()
+        result = future if isinstance(future, StepMemoryError) else _result(future)
+        self._model_seconds += time.perf_counter() - started
+        return Step(oldest, result)
 
     def _begun(self, plan: StepPlan) -> Future | StepMemoryError:
+        started = time.perf_counter()
         try:
             return self.executor.execute_model(plan)
         except StepMemoryError as error:
             return error
+        finally:
+            spent = time.perf_counter() - started
+            if self.executor.depth > 1:  # the work has only begun, and the host goes on
+                self._engine_seconds += spent
+            else:
+                self._model_seconds += spent
 
     def update(self, step: Step) -> list[RequestOutput]:
         """Do the third part of a step: return what the requests gained by the result.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -440,6 +441,21 @@ def test_metrics() -> None:
     assert metrics.cached_positions == 8
     assert metrics.prompt_positions == 17 + 3
     assert metrics.requests_stopped == 2
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_step_that_only_began_costs_the_host(monkeypatch: pytest.MonkeyPatch, depth: int) -> None:
+    """Where the device works by itself, the time of giving it a plan is the engine's own."""
+    seconds = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: seconds[0])
+    engine, executor = make_engine()
+    executor.depth = depth
+    executor.on_step = lambda: seconds.append(seconds.pop() + 1.0)
+    engine.add([make_request(1)])
+    run_all(engine)
+    metrics = engine.metrics()
+    spent = (metrics.model_seconds, metrics.engine_seconds)
+    assert spent == ((executor.steps, 0) if depth == 1 else (0, executor.steps))
 
 
 def test_joining_keeps_order_and_the_end() -> None:

@@ -6,7 +6,7 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -77,8 +77,6 @@ class LLMEngine:
         self._refusal: str | None = None
         self._closed = False
         self._seq_ids = itertools.count()
-        # The prompt length of each sequence that the worker knows, by sequence id.
-        self._known: dict[int, int] = {}
         self._clear()
 
     @classmethod
@@ -91,20 +89,22 @@ class LLMEngine:
         config = args.create_engine_config()
         return cls(config, make_executor(config))
 
-    def _clear(self) -> None:
-        """Make a state without requests and without blocks in use."""
+    def _clear(self, stale: Iterable[int] = ()) -> None:
+        """Make a state without requests and without blocks in use.
+
+        Args:
+            stale: sequences of the state before, which the worker knows.
+        """
         sizes = self._model.gpt
         positions = sizes.max_position_embeddings
         self._outputs = OutputProcessor(sizes.num_vq, positions, self._no_hiddens)
         self._scheduler = Scheduler(
-            self._scheduling, self._cache, max_positions=positions, stale=self._known
+            self._scheduling, self._cache, max_positions=positions, stale=stale
         )
-        self._known.clear()
         # Plans whose results have not been used yet, each with its future; the error of a plan that
         # the executor did not take.
         self._in_flight: deque[tuple[StepPlan, Future | StepMemoryError]] = deque()
         self._steps = 0
-        self._prompt_positions = 0
         self._model_seconds = 0.0
         self._engine_seconds = 0.0
 
@@ -250,10 +250,7 @@ class LLMEngine:
         """
         started = time.perf_counter()
         plan = self._next_plan()
-        if plan is not None:
-            for data in plan.new:
-                self._known[data.seq_id] = len(data.request.prompt)
-        elif self.has_unfinished_requests() and not self._in_flight:
+        if plan is None and self.has_unfinished_requests() and not self._in_flight:
             raise RuntimeError("requests wait and none can be moved: the scheduler is at fault")
         self._engine_seconds += time.perf_counter() - started
         return plan
@@ -310,11 +307,6 @@ class LLMEngine:
         plan, result = step.plan, step.result
         started = time.perf_counter()
         self._steps += plan.steps
-        for work in plan.work:
-            of_prompt = self._known[work.seq_id] - work.start
-            self._prompt_positions += max(0, min(work.count, of_prompt))
-        for seq_id in plan.ended:
-            self._known.pop(seq_id, None)
         if isinstance(result, StepMemoryError):
             logger.warning("%d sequences end: %s", len(plan.work), result)
             ended, result = self._scheduler.give_up(plan, str(result)), self._no_result
@@ -334,7 +326,6 @@ class LLMEngine:
         return Metrics(
             **self._outputs.counts,
             **asdict(self._scheduler.stats),
-            prompt_positions=self._prompt_positions,
             steps=self._steps,
             model_seconds=self._model_seconds,
             engine_seconds=self._engine_seconds,
@@ -349,7 +340,7 @@ class LLMEngine:
         """
         # Not by aborting requests: a thread may have stopped at any instruction, so the state of
         # the scheduler cannot be relied on.
-        self._clear()
+        self._clear(self._scheduler.known)
 
     def after_fork(self) -> str | None:
         """In a forked child: forget every request, as :meth:`reset` does.

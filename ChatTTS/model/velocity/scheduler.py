@@ -45,6 +45,9 @@ class Scheduler:
         max_positions: the most positions that the model can read, of prompt and answer together.
         clock: returns seconds; orders requests by their arrival.
         stale: sequences of an earlier scheduler, for the worker to forget.
+
+    Attributes:
+        known: the ids of the sequences that the worker knows.
     """
 
     def __init__(
@@ -67,18 +70,21 @@ class Scheduler:
         self._waiting = WaitingQueue()
         self._running: list[Sequence] = []  # in order
         self._in_flight: deque[tuple[StepPlan, list[Sequence]]] = deque()
+        self.known = set(stale)
         self._ended = list(stale)  # sequences that the next plan tells the worker to forget
         self._arrivals = 0
         self._unfinished = 0
         self._num_swapped = 0
         self._recomputed = 0
         self._swapped = 0
+        self._prompt_positions = 0
 
     @property
     def stats(self) -> SchedulerStats:
         """Return the present counts."""
         device = self._blocks.device
         return SchedulerStats(
+            prompt_positions=self._prompt_positions,
             cached_positions=self._blocks.hit_positions,
             preempted_recompute=self._recomputed,
             preempted_swap=self._swapped,
@@ -328,8 +334,8 @@ class Scheduler:
             sequences.append(seq)
             seq.plans_in_flight += 1
             seq.drawing += steps * draws
-            if not seq.known:
-                seq.known = True
+            if seq.seq_id not in self.known:
+                self.known.add(seq.seq_id)
                 new.append(seq.data)
         moves = self._blocks.take_moves()
         plan = StepPlan(tuple(self._ended), moves, tuple(new), tuple(work), steps)
@@ -417,9 +423,12 @@ class Scheduler:
 
     def _pop(self) -> list[Sequence]:
         """Take the oldest plan out of the plans in flight; return its sequences."""
-        sequences = self._in_flight.popleft()[1]
-        for seq in sequences:
+        plan, sequences = self._in_flight.popleft()
+        for work, seq in zip(plan.work, sequences, strict=True):
             seq.plans_in_flight -= 1
+            of_prompt = seq.group.prompt_length - work.start
+            self._prompt_positions += max(0, min(work.count, of_prompt))
+        self.known.difference_update(plan.ended)
         return sequences
 
     def _append(self, seq: Sequence, ids: list[int], logprob: float) -> bool:
@@ -475,7 +484,7 @@ class Scheduler:
         seq.status = SequenceStatus.FINISHED
         seq.finish = finish
         seq.error = error
-        if seq.known:
+        if seq.seq_id in self.known:
             self._ended.append(seq.seq_id)
         self._unfinished -= 1
         group = seq.group

@@ -51,7 +51,6 @@ class Sequence:
         aborted: whether it must end when the result of a plan in flight is there.
         plans_in_flight: how many plans in flight move it.
         drawing: how many ids it draws in these plans.
-        known: whether the worker has been sent its data.
         order: its place in the order of the policy; the lowest comes first.
         wanted: the blocks that it needed when there were last too few; 0 otherwise.
     """
@@ -72,7 +71,6 @@ class Sequence:
     aborted: bool = False
     plans_in_flight: int = 0
     drawing: int = 0
-    known: bool = False
     order: tuple[float, int, int] = (0.0, 0, 0)
     wanted: int = 0
 

@@ -13,7 +13,7 @@ from ...adapters import Adapter
 from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...native import library
-from ...native.library import Team, address
+from ...native.library import Team, address, addresses
 from ...share import Peers, Share
 from ..batch import AttentionProbe, InputBatch
 from .low_rank import PackedAdapters
@@ -122,27 +122,11 @@ class NativeLlama:
         rows, draws = len(batch.kinds), len(batch.draws)
         hidden = draws if self._is_last else rows
         out = torch.empty(hidden, self._hidden, dtype=torch.float32, device="cpu")
-        kinds, ids, positions, tables, table_of, draw_rows, vectors = library.addresses(
-            batch.kinds,
-            batch.ids,
-            batch.positions,
-            batch.tables,
-            batch.table_of,
-            batch.draws,
-            batch.vectors,
-        )
+        arrays = batch.kinds, batch.ids, batch.positions, batch.tables, batch.table_of, batch.draws
+        *places, vectors = addresses(*arrays, batch.vectors)
+        width = batch.tables.shape[1]
         inputs = library.BatchInputs(
-            rows=rows,
-            draws=draws,
-            table_width=batch.tables.shape[1],
-            kinds=kinds,
-            ids=ids,
-            positions=positions,
-            tables=tables,
-            table_of=table_of,
-            draw_rows=draw_rows,
-            vectors=vectors,
-            pool=pool.data_ptr(),
+            rows, draws, width, *places, vectors=vectors, pool=pool.data_ptr()
         )
         if self._is_last:
             inputs.hiddens = out.data_ptr()
@@ -208,6 +192,6 @@ class _Gathers:
 def _set_probe(inputs: library.BatchInputs, probe: AttentionProbe) -> None:
     """Give the kernels the addresses of the probe's arrays."""
     names = ("first", "layers", "heads", "columns", "starts", "out")
-    places = library.addresses(*[getattr(probe, name) for name in names])
+    places = addresses(*[getattr(probe, name) for name in names])
     for name, place in zip(names, places, strict=True):
         setattr(inputs, f"probe_{name}", place)

@@ -136,14 +136,19 @@ def _body(module: str) -> list[ast.stmt]:
 
 def can_import(pair: str) -> bool:
     """Return whether `from module import name` works."""
+    return why_not(pair) is None
+
+
+def why_not(pair: str) -> ImportError | None:
+    """Return the error of `from module import name`; `None` if it works."""
     module, _, name = pair.partition(":")
     try:
         found = import_module(module)
         if not hasattr(found, name):
             import_module(f"{module}.{name}")
-    except ImportError:
-        return False
-    return True
+    except ImportError as error:
+        return error
+    return None
 
 
 def recorded() -> set[str]:

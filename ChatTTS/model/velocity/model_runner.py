@@ -105,7 +105,6 @@ class ModelRunner:
         self.states: dict[int, SequenceState] = {}
         self._num_codebooks = model.embed.num_codebooks
         self.ends = model.ends
-        self._heads = {Pass.CODE: model.embed.code_logits, Pass.REFINE: model.embed.text_logits}
         self._head_device = model.embed.code.weight.device
         self._is_first, self._is_last = model.share.is_first, model.share.is_last
         self._adapters: dict[str | None, int] = {None: -1}
@@ -188,7 +187,9 @@ class ModelRunner:
 
     def _draw(self, kind: Pass, hiddens: Tensor, states: Sequence[SequenceState]) -> Drawn:
         """Draw the next ids of sequences, all of one pass, from their hidden states."""
-        logits = self._heads[kind](hiddens.to(self._head_device))
+        embed = self._model.embed
+        heads = embed.code_logits if kind is Pass.CODE else embed.text_logits
+        logits = heads(hiddens.to(self._head_device))
         rows, end = [], self.ends[kind]
         for state in states:
             rows.append(state.draw(end))

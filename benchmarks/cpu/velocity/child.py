@@ -119,7 +119,7 @@ def runner_parts(texts: list[str], frames: int) -> dict[str, Any]:
         def timed(owner: Any, name: str) -> Stopwatch:
             return stack.enter_context(_timed(owner, name))
 
-        whole = timed(ModelRunner, "run")
+        whole = timed(ModelRunner, "execute_model")
         forward = [timed(kind, "forward") for kind in (NativeLlama, TorchLlama)]
         heads = [timed(Embed, f"{kind}_logits") for kind in ("code", "text")]
         draws = [timed(TorchSampler, "__call__"), *_kernel_draws(timed)]

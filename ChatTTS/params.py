@@ -144,7 +144,7 @@ class RefineTextParams(_Named):
             spelled[name] = _whole(spelled[name])
         # Plain Python values from here on: shared threads read them, and must not call methods of
         # a caller's own class.
-        for name in spelled.keys() - {"temperature"}:  # `Sampling` converts the temperatures
+        for name in spelled.keys() - {"temperature"}:  # `SamplingParams` converts the temperatures
             spelled[name] = _plain(name, spelled[name])
         if isinstance(spelled["min_new_token"], int):
             spelled["min_new_token"] = max(0, spelled["min_new_token"])

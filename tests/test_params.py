@@ -13,7 +13,7 @@ import torch
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.generation import Sampling
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.params import InferCodeParams, RefineTextParams, as_params
 
 
@@ -209,7 +209,9 @@ def test_other_attributes_of_scripts_do_no_harm() -> None:
 def test_values_that_the_published_package_accepts(
     given: dict[str, Any], meant: dict[str, Any]
 ) -> None:
-    sampling = Sampling.from_params(InferCodeParams(**given).with_defaults({}), num_codebooks=4)
+    sampling = SamplingParams.from_params(
+        InferCodeParams(**given).with_defaults({}), num_codebooks=4
+    )
     assert {name: getattr(sampling, name) for name in meant} == meant
 
 

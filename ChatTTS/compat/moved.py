@@ -12,6 +12,7 @@ from types import ModuleType
 # The names that scripts know, and where the modules are.
 MOVED: Mapping[str, str] = {
     "ChatTTS.norm": "ChatTTS.compat.norm",
+    "ChatTTS.model.velocity.sampling_params": "ChatTTS.model.sampling_params",
     "ChatTTS.results": "ChatTTS.compat.results",
     "ChatTTS.utils.dl": "ChatTTS.compat.dl",
     "ChatTTS.utils.gpu": "ChatTTS.compat.gpu",

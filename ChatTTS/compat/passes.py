@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..model.draws import DrawKey, Pass
-from ..model.generation import Cancellation, GenerationRequest, Sampling
+from ..model.generation import Cancellation, GenerationRequest
 from ..model.gpt import GenerationOutputs
+from ..model.sampling_params import SamplingParams
 from ..model.tokenizer import refine_prompt
 from ..params import InferCodeParams, RefineTextParams
 from ..pipeline.frame_generation import choose_seed, speak
@@ -80,7 +81,7 @@ def refine_outputs(
     if not model.config.defaults.refine_trained:
         same = [torch.from_numpy(model.tokenizer.ids(text)) for text in texts]
         return GenerationOutputs(same, [], [])
-    sampling, seed = Sampling.from_params(params, num_codebooks=1), choose_seed(params)
+    sampling, seed = SamplingParams.from_params(params, num_codebooks=1), choose_seed(params)
     requests = [
         GenerationRequest(
             model.tokenizer.prompt(refine_prompt(text, params.prompt)),

@@ -10,24 +10,16 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from ..config import AlignmentHeads
 from ..errors import ConfigError, TextError, shown
-from ..params import NO_TOP_K, RefineTextParams
 from .draws import DrawKey
+from .sampling_params import SamplingParams
 from .tokenizer import Prompt
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 logger = logging.getLogger(__name__)
-
-# A smaller temperature would overflow float32 logits. Far above it, a draw already gives the most
-# probable token.
-_LEAST_TEMPERATURE = 1e-20
-# Less than float32 holds. numpy warns when a number overflows, and warnings may be errors.
-_MOST = 1e30
 
 NOT_FINITE = (
     "the model gave logits that are not finite: its weights are damaged (check them with "
@@ -91,62 +83,6 @@ class Cancellation:
             return True
 
 
-@dataclass(frozen=True)
-class Sampling:
-    """The settings of the draws of one request.
-
-    Attributes:
-        temperature: one value for each codebook (one for text); 0 is greedy.
-        top_p, top_k, repetition_penalty: see ``RefineTextParams``.
-        min_new, max_new: the fewest and the most tokens or frames to generate.
-    """
-
-    temperature: tuple[float, ...]
-    top_p: float
-    top_k: int
-    repetition_penalty: float
-    min_new: int
-    max_new: int
-
-    @classmethod
-    def from_params(cls, params: RefineTextParams, num_codebooks: int) -> Sampling:
-        """Return the settings in checked ``params``; one temperature is used for all codebooks.
-
-        Raises:
-            ConfigError: the number of temperatures is neither one nor ``num_codebooks``.
-        """
-        given = params.temperature
-        values = np.ravel(given).tolist() * (num_codebooks if np.ndim(given) == 0 else 1)
-        if len(values) != num_codebooks:
-            raise ConfigError(
-                f"temperature has {len(values)} values; this pass draws {num_codebooks}"
-            )
-        return cls(
-            temperature=tuple(usable_temperature(value) for value in values),
-            top_p=float(params.top_P),
-            top_k=min(int(params.top_K), NO_TOP_K),
-            repetition_penalty=usable_penalty(params.repetition_penalty),
-            min_new=min(int(params.min_new_token), int(params.max_new_token), NO_TOP_K),
-            max_new=min(int(params.max_new_token), NO_TOP_K),
-        )
-
-    @property
-    def is_greedy(self) -> bool:
-        """Return whether no draw depends on the key."""
-        return not any(self.temperature)
-
-
-def usable_temperature(value: float) -> float:
-    """Return a float that float32 logits can be divided by, or 0 (greedy) for a smaller one."""
-    number = float(value)
-    return min(number, _MOST) if number >= _LEAST_TEMPERATURE else 0.0
-
-
-def usable_penalty(value: float) -> float:
-    """Return a float that float32 holds. Values beyond these bounds give equal draws."""
-    return min(max(float(value), 1 / _MOST), _MOST)
-
-
 def check_length(prompt: Prompt, max_positions: int) -> None:
     """Check that a prompt leaves room for an answer.
 
@@ -160,22 +96,42 @@ def check_length(prompt: Prompt, max_positions: int) -> None:
         )
 
 
+def check_single(requests: Sequence[GenerationRequest]) -> None:
+    """Check that each request asks for one answer, as a :class:`Generator` gives it.
+
+    Raises:
+        ConfigError: one asks for more.
+    """
+    for request in requests:
+        if request.sampling.n != 1:
+            raise ConfigError(
+                f"n is {request.sampling.n}, and speech needs one answer for each prompt: use "
+                "LLM.generate for more"
+            )
+
+
 @dataclass(frozen=True)
 class GenerationRequest:
     """One prompt and all that its answer depends on.
 
     Attributes:
+        sampling: a :class:`Generator` gives one answer, so ``n`` is 1 there.
         key: of the draws. ``key.kind`` tells whether the answer is text ids or frames of codes.
+            Velocity's sample i has ``key.sample + i``.
         alignment_heads: pairs of a layer and a head, counted from 0, whose attention over the
             prompt's text the deltas give; none by default, which costs nothing.
         adapter: the name of a loaded adapter; ``None`` for the checkpoint alone.
+        request_id: velocity's; unique among its unfinished requests.
+        priority: velocity's; lower comes first, if the engine's policy is ``priority``.
     """
 
     prompt: Prompt
-    sampling: Sampling
+    sampling: SamplingParams
     key: DrawKey
     alignment_heads: AlignmentHeads = ()
     adapter: str | None = None
+    request_id: str = ""
+    priority: float = 0
 
 
 @dataclass(frozen=True)

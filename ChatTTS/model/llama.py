@@ -36,6 +36,7 @@ from .generation import (
     FinishReason,
     GenerationRequest,
     check_length,
+    check_single,
 )
 from .head_attention import HeadAttention
 from .llama_adapters import LlamaAdapters
@@ -156,6 +157,7 @@ class StandardEngine:
                 give attention.
             GenerationError: the model's logits are not finite (with any step).
         """
+        check_single(requests)
         for request in requests:
             check_length(request.prompt, self.max_positions)
             check_known(request.adapter, self.adapters)

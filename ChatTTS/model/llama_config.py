@@ -65,7 +65,7 @@ class LlamaShape:
         return max(1, self.hidden_size * self.intermediate_size // _WEIGHTS_FOR_A_THREAD)
 
     def block_shape(self, block_size: int) -> tuple[int, ...]:
-        """Return the shape of so many positions of keys and values.
+        """Return the shape of the keys and values of a number of positions.
 
         It is [layers, 2 (keys, values), kv heads, positions, head size].
         """

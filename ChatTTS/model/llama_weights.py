@@ -37,14 +37,6 @@ class LayerWeights:
         return LayerWeights(**{f.name: change(getattr(self, f.name)) for f in fields(self)})
 
 
-@dataclass(frozen=True)
-class LlamaWeights:
-    """All layers, and the weight of the final norm, [hidden]."""
-
-    layers: tuple[LayerWeights, ...]
-    final_norm: Tensor
-
-
 class LlamaFile:
     """``asset/gpt/model.safetensors``, checked as a whole and read layer by layer.
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from . import processors
 from .draws import DrawKey
-from .generation import Sampling
+from .sampling_params import SamplingParams
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Draw:
         end: the id that ends a sequence, forbidden before ``sampling.min_new``.
     """
 
-    sampling: Sampling
+    sampling: SamplingParams
     key: DrawKey
     position: int
     window: NDArray[np.int32]
@@ -58,7 +58,7 @@ class SamplingTensors:
     top_k: Tensor
 
     @classmethod
-    def of(cls, settings: Sequence[Sampling], device: torch.device) -> SamplingTensors:
+    def of(cls, settings: Sequence[SamplingParams], device: torch.device) -> SamplingTensors:
         """Return the settings of each row on ``device``."""
 
         def column(values: list[Any], dtype: torch.dtype) -> Tensor:
@@ -71,7 +71,7 @@ class SamplingTensors:
         )
 
 
-def penalties(settings: Sequence[Sampling], device: torch.device) -> Tensor:
+def penalties(settings: Sequence[SamplingParams], device: torch.device) -> Tensor:
     """Return the repetition penalties, float32 [rows, 1, 1]."""
     values = [[[s.repetition_penalty]] for s in settings]
     return torch.tensor(values, dtype=torch.float32, device=device)

@@ -109,15 +109,15 @@ class Share:
         )
 
     def piece(self, outputs: int) -> int:
-        """Return how many of so many outputs a piece has; the last one may have fewer."""
+        """Return how many of a product's outputs a piece has; the last one may have fewer."""
         return -(-outputs // self.shape.num_key_value_heads)
 
     def own(self, outputs: int) -> range:
-        """Return the rank's part of so many outputs of a product."""
+        """Return the rank's part of the outputs of a product."""
         return self._of(self.rank, outputs)
 
     def columns(self, outputs: int) -> list[int]:
-        """Return how many of so many outputs each rank of the stage has."""
+        """Return how many of a product's outputs each rank of the stage has."""
         return [len(self._of(rank, outputs)) for rank in range(self.ranks)]
 
     def query_columns(self) -> list[int]:

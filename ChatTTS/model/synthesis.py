@@ -53,11 +53,11 @@ class Synthesizer:
         return ids if isinstance(self.mel_decoder, DVAE) else hiddens
 
     def length(self, frames: int) -> int:
-        """Return the number of samples of a whole utterance of so many frames."""
+        """Return the number of samples of a whole utterance, by its frames."""
         return max(0, 2 * frames - 1) * self.hop
 
     def final(self, frames: int) -> int:
-        """Return how many samples do not depend on what follows so many frames."""
+        """Return how many samples do not depend on what follows these frames."""
         return max(0, 2 * frames - self.reach) * self.hop
 
     @torch.inference_mode()

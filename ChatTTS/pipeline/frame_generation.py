@@ -16,7 +16,9 @@ import torch
 from ..config import AlignmentHeads
 from ..errors import TextError
 from ..model.draws import DrawKey, Pass
-from ..model.generation import Cancellation, Delta, FinishReason, GenerationRequest, Sampling
+from ..model.generation import Cancellation, Delta, FinishReason, GenerationRequest
+from ..model.joined import join
+from ..model.sampling_params import SamplingParams
 from ..model.tokenizer import code_prompt, refine_prompt
 from ..params import InferCodeParams, RefineTextParams
 from ..text.duration import longest_seconds
@@ -57,13 +59,7 @@ class _Spoken:
 
     def joined(self) -> Delta:
         """Return all its frames as one delta."""
-        attention = [d.attention for d in self.deltas if d.attention is not None]
-        return replace(
-            self.deltas[-1],
-            ids=torch.cat([d.ids for d in self.deltas]),
-            hiddens=torch.cat([d.hiddens for d in self.deltas]),
-            attention=torch.cat(attention) if attention else None,
-        )
+        return join(self.deltas)
 
 
 class _Failure(Enum):
@@ -100,7 +96,7 @@ def refine(
         unspelled = [u for u in utterances if not model.tokenizer.spells(u.text)]
         yield from unspelled
         utterances = [u for u in utterances if u not in unspelled]
-    sampling = Sampling.from_params(params, num_codebooks=1)
+    sampling = SamplingParams.from_params(params, num_codebooks=1)
     requests = {
         u: _request(
             model,
@@ -164,7 +160,7 @@ def speak(
         TextError, VoiceError, ConfigError: a prompt, voice or setting does not fit.
     """
     named = resolve_voice(model, params)
-    sampling = Sampling.from_params(params, num_codebooks=model.config.embed.num_vq)
+    sampling = SamplingParams.from_params(params, num_codebooks=model.config.embed.num_vq)
     is_free = named.speaker is None and named.sample is None
     steady = is_free and model.config.defaults.samples_trained
     tries = MAX_RUNAWAYS if may_restart and params.ensure_non_empty else 1
@@ -227,7 +223,7 @@ def _request(
     model: Model,
     decorated: str,
     voice: Voice,
-    sampling: Sampling,
+    sampling: SamplingParams,
     key: DrawKey,
     utterance: Utterance,
 ) -> GenerationRequest:
@@ -241,7 +237,7 @@ def _request(
     return GenerationRequest(prompt, sampling, key)
 
 
-def _bounded(sampling: Sampling, seconds: float) -> Sampling:
+def _bounded(sampling: SamplingParams, seconds: float) -> SamplingParams:
     """Limit the new frames to ``seconds``, but to no less than the caller's minimum."""
     most = math.ceil(seconds * FRAMES_PER_SECOND)
     return replace(sampling, max_new=min(sampling.max_new, max(sampling.min_new, most)))

@@ -23,12 +23,12 @@ from tqdm import tqdm
 
 import ChatTTS
 from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.llama_config import read_llama_shape
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.request import EngineRequest
-from ChatTTS.model.velocity.sampling_params import SamplingParams
 
 from ..common.command import check_at_least_one, check_positions, new_parser, origin, write_json
 from ..common.random_adapter import save_adapter
@@ -44,13 +44,12 @@ _SETTINGS = ("layers", "hidden", "rank", "streams", "prompt", "frames", "threads
 Codes = dict[int, list[list[int]]]
 
 
-def requests_of(args: argparse.Namespace, mix: Sequence[str | None]) -> list[EngineRequest]:
+def requests_of(args: argparse.Namespace, mix: Sequence[str | None]) -> list[GenerationRequest]:
     """Return a request for each stream; a stream's draws do not depend on the others."""
     num_codebooks = 4
     sampling = SamplingParams((0.3,) * num_codebooks, 0.7, 20, 1.05, args.frames, args.frames)
     return [
-        EngineRequest(
-            f"stream-{number}",
+        GenerationRequest(
             Prompt(
                 np.arange(number, number + args.prompt) % args.text_tokens,
                 np.zeros((0, 0), np.int64),
@@ -60,12 +59,13 @@ def requests_of(args: argparse.Namespace, mix: Sequence[str | None]) -> list[Eng
             sampling,
             DrawKey(number, Pass.CODE),
             adapter=mix[number % len(mix)],
+            request_id=f"stream-{number}",
         )
         for number in range(args.streams)
     ]
 
 
-def run(engine: LLMEngine, requests: Sequence[EngineRequest]) -> tuple[float, Codes]:
+def run(engine: LLMEngine, requests: Sequence[GenerationRequest]) -> tuple[float, Codes]:
     """Run requests side by side.
 
     Returns:

@@ -27,11 +27,11 @@ from tqdm import tqdm
 
 import ChatTTS
 from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.generation import GenerationRequest
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.request import EngineRequest
-from ChatTTS.model.velocity.sampling_params import SamplingParams
 
 from ..common.command import check_at_least_one, check_positions, new_parser, origin, write_json
 from ..common.random_checkpoint import add_size_arguments, config_from, write_checkpoint
@@ -74,21 +74,25 @@ class Requests:
         self._sampling = SamplingParams((0.3,) * num_codebooks, 0.7, 20, 1.05, frames, frames)
         self._priorities = random.Random(0)
 
-    def take(self, count: int) -> list[EngineRequest]:
+    def take(self, count: int) -> list[GenerationRequest]:
         """Return ``count`` new requests of random priority."""
         return [self._one(number) for number in itertools.islice(self._numbers, count)]
 
-    def _one(self, number: int) -> EngineRequest:
+    def _one(self, number: int) -> GenerationRequest:
         digits = [number // self._tokens**place % self._tokens for place in range(self._prompt)]
         text = np.array(digits, dtype=np.int64)
         prompt = Prompt(text, np.zeros((0, 0), np.int64), None, np.zeros(len(text), np.bool_))
         key = DrawKey(number, Pass.CODE)
-        return EngineRequest(
-            f"request-{number}", prompt, self._sampling, key, self._priorities.randrange(10)
+        return GenerationRequest(
+            prompt,
+            self._sampling,
+            key,
+            request_id=f"request-{number}",
+            priority=self._priorities.randrange(10),
         )
 
 
-def run(engine: LLMEngine, requests: Sequence[EngineRequest]) -> Run:
+def run(engine: LLMEngine, requests: Sequence[GenerationRequest]) -> Run:
     """Queue ``requests`` one by one, then step until all are done.
 
     Raises:

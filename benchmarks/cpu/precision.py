@@ -20,7 +20,8 @@ import torch
 import ChatTTS
 from ChatTTS.core import Chat
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import Cancellation, GenerationRequest, Sampling
+from ChatTTS.model.generation import Cancellation, GenerationRequest
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.synthesis import Synthesizer
 from ChatTTS.model.tokenizer import code_prompt
 
@@ -60,7 +61,7 @@ def forced(chat: Chat, request: GenerationRequest, codes: Any) -> tuple[Any, Any
                 prompt.speaker,
                 prompt.speaker_slots,
             ),
-            Sampling((0.0,) * codes.shape[1], 1.0, 1, 1.0, 1, 1),
+            SamplingParams((0.0,) * codes.shape[1], 1.0, 1, 1.0, 1, 1),
             DrawKey(0, Pass.CODE),
         )
         for frame in range(len(codes))
@@ -88,7 +89,7 @@ def measure(exact: Chat, other: Chat) -> dict[str, float]:
     config = exact.config
     name = config.defaults.speaker
     speaker = None if name is None else exact.speaker.vector(config.defaults.speakers[name])
-    sampling = Sampling((0.3,) * config.gpt.num_vq, 0.7, 20, 1.05, 0, _MOST_FRAMES)
+    sampling = SamplingParams((0.3,) * config.gpt.num_vq, 0.7, 20, 1.05, 0, _MOST_FRAMES)
     same = frames = 0
     hidden_error = hidden_power = sound_error = sound_power = peak = 0.0
     for number, text in enumerate(TEXTS):

@@ -26,8 +26,9 @@ import torch
 import ChatTTS
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import GenerationRequest, Sampling
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.instruction_sets import FORCED, VARIANTS, forced
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import code_prompt
 
 from ..common.command import check_at_least_one, new_parser, origin, write_json
@@ -56,7 +57,7 @@ def speak(args: argparse.Namespace) -> Codes:
     defaults = chat.config.defaults
     voice = defaults.speaker
     speaker = None if voice is None else chat.speaker.vector(defaults.speakers[voice])
-    sampling = Sampling((0.3,) * chat.config.gpt.num_vq, 0.7, 20, 1.05, 0, _MOST_FRAMES)
+    sampling = SamplingParams((0.3,) * chat.config.gpt.num_vq, 0.7, 20, 1.05, 0, _MOST_FRAMES)
     requests = []
     for text in TEXTS:
         decorated = code_prompt(text, "[speed_5]", speaker=speaker is not None)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from ChatTTS.model.generation import Sampling
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.llama_config import read_llama_shape
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.request import EngineRequest
-from ChatTTS.model.velocity.sampling_params import SamplingParams
 
 from ..common.random_adapter import save_adapter
 from .codes import Answer, answers_of
@@ -79,14 +77,13 @@ def _compare(task: Task, dtype: str, adapters: Mapping[str, Path]) -> dict[str, 
     """Return which promises hold for requests of two adapters and of none in one batch."""
     names = (None, *NAMES)
     settings = sampling(task.scale.gpt, _FRAMES)
-    wanted = SamplingParams(**{f.name: getattr(settings, f.name) for f in fields(Sampling)})
     requests = [
-        EngineRequest(
-            f"r{n}",
+        GenerationRequest(
             prompt(task.scale.gpt, task.scale.prompt, n),
-            wanted,
+            settings,
             key(n),
             adapter=names[n % len(names)],
+            request_id=f"r{n}",
         )
         for n in range(_REQUESTS)
     ]

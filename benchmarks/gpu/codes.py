@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ChatTTS.config import Config
-from ChatTTS.model.generation import Sampling
+from ChatTTS.model.generation import GenerationRequest
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Tokenizer, code_prompt
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.request import EngineRequest
-from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.params import InferCodeParams
 
 from .model import key
@@ -95,7 +94,7 @@ def _compare(name: str, device: str) -> dict[str, Any]:
     }
 
 
-def _cases(name: str) -> tuple[list[EngineRequest], list[np.ndarray]]:
+def _cases(name: str) -> tuple[list[GenerationRequest], list[np.ndarray]]:
     """Return all requests of the recorded cases, and the recorded codes of each."""
     folder = DATA / name
     facts = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
@@ -105,12 +104,11 @@ def _cases(name: str) -> tuple[list[EngineRequest], list[np.ndarray]]:
     vector = tensors["speaker_vector"].float().numpy()
     vector /= np.linalg.norm(vector)
     sample = tensors["spk_smp_codes"].long().T.contiguous().numpy()
-    requests: list[EngineRequest] = []
+    requests: list[GenerationRequest] = []
     expected: list[np.ndarray] = []
     for case in facts["cases"]:
         params = InferCodeParams(**{param: case[param] for param in _PARAMS})
-        settings = Sampling.from_params(params, num_codebooks=num_codebooks)
-        wanted = SamplingParams(**{f.name: getattr(settings, f.name) for f in fields(Sampling)})
+        settings = SamplingParams.from_params(params, num_codebooks=num_codebooks)
         has_speaker, has_sample = case["spk_emb"] is not None, case["spk_smp"] is not None
         for row, text in enumerate(case["texts"]):
             prompt = tokenizer.prompt(
@@ -119,12 +117,14 @@ def _cases(name: str) -> tuple[list[EngineRequest], list[np.ndarray]]:
                 codes=sample if has_sample else None,
             )
             number = len(requests)
-            requests.append(EngineRequest(f"r{number}", prompt, wanted, key(number)))
+            requests.append(
+                GenerationRequest(prompt, settings, key(number), request_id=f"r{number}")
+            )
             expected.append(tensors[f"{case['name']}_ids_{row}"].numpy())
     return requests, expected
 
 
-def _answers(name: str, requests: list[EngineRequest], **settings: Any) -> list[Answer]:
+def _answers(name: str, requests: list[GenerationRequest], **settings: Any) -> list[Answer]:
     """Run the requests on an engine with ``settings``; return results in the requests' order."""
     args = EngineArgs(
         DATA / name,
@@ -137,7 +137,7 @@ def _answers(name: str, requests: list[EngineRequest], **settings: Any) -> list[
     return answers
 
 
-def answers_of(engine: LLMEngine, requests: Sequence[EngineRequest]) -> list[Answer]:
+def answers_of(engine: LLMEngine, requests: Sequence[GenerationRequest]) -> list[Answer]:
     """Run requests side by side; return results in their order.
 
     Raises:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import fields
 from typing import Any
 
 import torch
 
-from ChatTTS.model.generation import Sampling
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.velocity.configs import CacheConfig, EngineConfig
 from ChatTTS.model.velocity.executor import InProcessExecutor
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.request import EngineRequest
-from ChatTTS.model.velocity.sampling_params import SamplingParams
 
 from .model import engine_args, key, prompt, sampling
 from .scale import Scale, Task
@@ -90,12 +87,13 @@ def _run(engine: LLMEngine, scale: Scale, streams: int, frames: int, first: int)
         RuntimeError: the number of frames is not the requested one.
     """
     settings = sampling(scale.gpt, frames)
-    wanted = SamplingParams(**{f.name: getattr(settings, f.name) for f in fields(Sampling)})
     before = engine.metrics()
     began = time.perf_counter()
     engine.add(
         [
-            EngineRequest(f"r{n}", prompt(scale.gpt, scale.prompt, n), wanted, key(n))
+            GenerationRequest(
+                prompt(scale.gpt, scale.prompt, n), settings, key(n), request_id=f"r{n}"
+            )
             for n in range(first, first + streams)
         ]
     )

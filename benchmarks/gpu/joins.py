@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 import torch
 
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.velocity.cuda.runner import GraphRunner
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.plan import Pending, StepPlan
-from ChatTTS.model.velocity.request import EngineRequest
+from ChatTTS.model.velocity.plan import Future, StepPlan
 
 from .model import engine_args, traffic
 from .scale import Scale, Task
@@ -39,12 +39,12 @@ class SubmitClock:
     device: torch.device
     _marks: list[tuple[Any, Any]] = field(default_factory=list)
 
-    def submit(self, runner: GraphRunner, plan: StepPlan) -> Pending:
-        """Take the place of ``GraphRunner.submit``."""
+    def execute_model(self, runner: GraphRunner, plan: StepPlan) -> Future:
+        """Take the place of ``GraphRunner.execute_model``."""
         before = self._mark()
-        pending = _submit(runner, plan)
+        future = _execute_model(runner, plan)
         self._marks.append((before, self._mark()))
-        return pending
+        return future
 
     def start_over(self) -> None:
         """Forget all marks."""
@@ -72,7 +72,7 @@ class SubmitClock:
         return float(first.elapsed_time(second)) / 1000
 
 
-_submit = GraphRunner.submit
+_execute_model = GraphRunner.execute_model
 
 
 def measure(task: Task, dtype: str) -> None:
@@ -85,7 +85,9 @@ def measure(task: Task, dtype: str) -> None:
     engine = LLMEngine.from_engine_args(engine_args(task, dtype))
     requests, clock, results = _unpredictable(scale), SubmitClock(task.device), {}
     running = 0
-    with patch.object(GraphRunner, "submit", lambda runner, plan: clock.submit(runner, plan)):
+    with patch.object(
+        GraphRunner, "execute_model", lambda runner, plan: clock.execute_model(runner, plan)
+    ):
         for streams in sorted(scale.streams)[-2:]:
             engine.add(list(islice(requests, streams - running)))
             running = streams
@@ -106,13 +108,13 @@ def measure(task: Task, dtype: str) -> None:
     engine.close()
 
 
-def _unpredictable(scale: Scale) -> Iterator[EngineRequest]:
+def _unpredictable(scale: Scale) -> Iterator[GenerationRequest]:
     """Yield traffic whose requests may end at any step: no plan can know when."""
     for request in traffic(scale.gpt):
         yield replace(request, sampling=replace(request.sampling, min_new=0))
 
 
-def _serve(engine: LLMEngine, requests: Iterator[EngineRequest], seconds: float) -> int:
+def _serve(engine: LLMEngine, requests: Iterator[GenerationRequest], seconds: float) -> int:
     """Run steps for some seconds; each request that ends is followed by another.
 
     Returns:

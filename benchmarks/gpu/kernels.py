@@ -28,8 +28,8 @@ from ChatTTS.model.cuda.kernels import (
     swiglu,
 )
 from ChatTTS.model.embed import RowKind
-from ChatTTS.model.generation import Sampling
 from ChatTTS.model.sampling import Draw
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.velocity.configs import CacheConfig
 
 from .inputs import Inputs, error, spoil
@@ -403,7 +403,7 @@ def _draws(given: Inputs, rows: int) -> Iterator[Check]:
         draws = []
         for row in range(rows):
             temperature = (0.0, 0.3, 1.0)[row % 3]
-            settings = Sampling((temperature,) * num_codebooks, 0.7, 20, 1.05, row, 10_000)
+            settings = SamplingParams((temperature,) * num_codebooks, 0.7, 20, 1.05, row, 10_000)
             window = given.whole(end, 16, num_codebooks).numpy()
             draws.append(Draw(settings, key(row), 40 + row, window, end))
         packed = sampling.pack_draws(draws, num_codebooks)

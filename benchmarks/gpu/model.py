@@ -10,7 +10,7 @@ import itertools
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +21,10 @@ from torch import Tensor
 import ChatTTS
 from ChatTTS.config import EmbedConfig, GPTConfig
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import Sampling
+from ChatTTS.model.generation import GenerationRequest
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
-from ChatTTS.model.velocity.request import EngineRequest
-from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.params import InferCodeParams
 
 from .scale import Scale, Task
@@ -72,10 +71,10 @@ def engine_args(
     )
 
 
-def sampling(gpt: GPTConfig, frames: int) -> Sampling:
+def sampling(gpt: GPTConfig, frames: int) -> SamplingParams:
     """Return the package's default settings for exactly ``frames`` frames."""
     params = InferCodeParams(max_new_token=frames, min_new_token=frames)
-    return Sampling.from_params(params, num_codebooks=gpt.num_vq)
+    return SamplingParams.from_params(params, num_codebooks=gpt.num_vq)
 
 
 def prompt(gpt: GPTConfig, positions: int, number: int) -> Prompt:
@@ -84,12 +83,11 @@ def prompt(gpt: GPTConfig, positions: int, number: int) -> Prompt:
     return Prompt(ids, np.zeros((0, 0), dtype=np.int64), None, np.zeros(positions, dtype=np.bool_))
 
 
-def requests_of(scale: Scale, count: int, frames: int) -> list[EngineRequest]:
+def requests_of(scale: Scale, count: int, frames: int) -> list[GenerationRequest]:
     """Return requests for exactly ``frames`` frames each, with the package's default settings."""
     settings = sampling(scale.gpt, frames)
-    wanted = SamplingParams(**{f.name: getattr(settings, f.name) for f in fields(Sampling)})
     return [
-        EngineRequest(f"r{n}", prompt(scale.gpt, scale.prompt, n), wanted, key(n))
+        GenerationRequest(prompt(scale.gpt, scale.prompt, n), settings, key(n), request_id=f"r{n}")
         for n in range(count)
     ]
 
@@ -99,7 +97,7 @@ def key(number: int) -> DrawKey:
     return DrawKey(number, Pass.CODE)
 
 
-def traffic(gpt: GPTConfig) -> Iterator[EngineRequest]:
+def traffic(gpt: GPTConfig) -> Iterator[GenerationRequest]:
     """Yield requests of random lengths without end; a few of them refine texts.
 
     A request ends after the number of frames, or of text ids, that was drawn for it.
@@ -113,7 +111,9 @@ def traffic(gpt: GPTConfig) -> Iterator[EngineRequest]:
         temperature = (1.0,) * (1 if refines else gpt.num_vq)
         settings = SamplingParams(temperature, 0.7, 20, 1.05, most, most)
         draws = DrawKey(number, Pass.REFINE if refines else Pass.CODE)
-        yield EngineRequest(f"r{number}", prompt(gpt, positions, number), settings, draws)
+        yield GenerationRequest(
+            prompt(gpt, positions, number), settings, draws, request_id=f"r{number}"
+        )
 
 
 def _write(asset: Path, gpt: GPTConfig) -> None:

@@ -29,8 +29,8 @@ from .scale import FULL, TINY, Record, Task
 from .step_model import GPUS, StepModel, count_steps
 
 if TYPE_CHECKING:
+    from ChatTTS.model.generation import GenerationRequest
     from ChatTTS.model.velocity.cuda.decode import DecodeSteps
-    from ChatTTS.model.velocity.request import EngineRequest
 
 # The most positions of a sequence.
 _POSITIONS = 2048
@@ -131,7 +131,7 @@ def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> 
     from ChatTTS.model.cuda import graphs
     from ChatTTS.model.velocity.executor import InProcessExecutor
     from ChatTTS.model.velocity.llm_engine import LLMEngine
-    from ChatTTS.model.velocity.plan import Pending, StepPlan
+    from ChatTTS.model.velocity.plan import Future, StepPlan
     from ChatTTS.model.velocity.scheduler import Scheduler
 
     device, patch = SimulatedDevice(), pytest.MonkeyPatch()
@@ -142,14 +142,14 @@ def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> 
         _drain_at_leaves(patch)
 
     class Executor(InProcessExecutor):
-        def submit(self, plan: StepPlan) -> Pending:
-            pending, ready = super().submit(plan), device.free_at
+        def execute_model(self, plan: StepPlan) -> Future:
+            future, ready = super().execute_model(plan), device.free_at
 
             def result() -> Any:
                 device.wait(ready)
-                return pending()
+                return future.result()
 
-            return result
+            return Future(result)
 
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -183,7 +183,7 @@ def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> 
     }
 
 
-def _endless(request: EngineRequest) -> EngineRequest:
+def _endless(request: GenerationRequest) -> GenerationRequest:
     """Return a request of which only chance decides the length."""
     sampling = replace(request.sampling, min_new=0, max_new=_POSITIONS)
     return replace(request, sampling=sampling)

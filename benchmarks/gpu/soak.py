@@ -18,8 +18,8 @@ import numpy as np
 import torch
 
 from ChatTTS.model.cuda.kernels.dependent_launch import OVERLAP_VARIABLE
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.request import EngineRequest
 
 from .codes import Answer
 from .model import engine_args, traffic
@@ -89,13 +89,13 @@ def measure(task: Task, dtype: str) -> None:
         raise RuntimeError(f"requests are not as alone in {dtype}: {'; '.join(wrong)}")
 
 
-def _bounded(request: EngineRequest, longest: int) -> EngineRequest:
+def _bounded(request: GenerationRequest, longest: int) -> GenerationRequest:
     """Return a request with as many ids as before, but no more than ``longest``."""
     most = min(request.sampling.max_new, longest)
     return replace(request, sampling=replace(request.sampling, max_new=most, min_new=most))
 
 
-def serve(engine: LLMEngine, requests: Sequence[EngineRequest], way: Way) -> dict[str, Answer]:
+def serve(engine: LLMEngine, requests: Sequence[GenerationRequest], way: Way) -> dict[str, Answer]:
     """Return what each request gained; an aborted one gained the beginning of its answer.
 
     Raises:

@@ -81,11 +81,11 @@ def test_the_device_waits_between_plans_alone(monkeypatch: pytest.MonkeyPatch) -
 
     times = iter([10.0, 12.0, 12.5, 13.0, 16.0, 17.0])
     monkeypatch.setattr(joins, "time", SimpleNamespace(perf_counter=lambda: next(times)))
-    monkeypatch.setattr(joins, "_submit", lambda runner, plan: plan)
+    monkeypatch.setattr(joins, "_execute_model", lambda runner, plan: plan)
     clock = joins.SubmitClock(torch.device("cpu"))
     runner: Any = None
     plans: list[Any] = [1, 2, 3]
-    assert [clock.submit(runner, plan) for plan in plans] == plans
+    assert [clock.execute_model(runner, plan) for plan in plans] == plans
     assert clock.seconds() == (7.0, 3.5)
 
 

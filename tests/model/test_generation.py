@@ -17,11 +17,11 @@ from ChatTTS.model.generation import (
     Delta,
     FinishReason,
     GenerationRequest,
-    Sampling,
 )
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.llama import StandardEngine
 from ChatTTS.model.placement import choose_placement
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import code_prompt, refine_prompt
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline.model import Model
@@ -29,7 +29,7 @@ from ChatTTS.pipeline.model import Model
 from ..support.places import DATA
 
 FOLDER = AssetFolder(DATA / "model-a", "custom")
-LIVELY = Sampling((1.0,) * 4, 0.9, 30, 1.1, 0, 24)
+LIVELY = SamplingParams((1.0,) * 4, 0.9, 30, 1.1, 0, 24)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def standard(model: Model) -> StandardEngine:
 
 
 def code_request(
-    model: Model, text: str, seed: int = 0, sampling: Sampling = LIVELY
+    model: Model, text: str, seed: int = 0, sampling: SamplingParams = LIVELY
 ) -> GenerationRequest:
     prompt = model.tokenizer.prompt(code_prompt(text, "[speed_5]", speaker=False))
     return GenerationRequest(prompt, sampling, DrawKey(seed, Pass.CODE))
@@ -53,7 +53,7 @@ def code_request(
 def refine_request(model: Model, text: str, seed: int = 0) -> GenerationRequest:
     prompt = model.tokenizer.prompt(refine_prompt(text, "[oral_2]"))
     return GenerationRequest(
-        prompt, Sampling((1.0,), 0.9, 30, 1.1, 0, 12), DrawKey(seed, Pass.REFINE)
+        prompt, SamplingParams((1.0,), 0.9, 30, 1.1, 0, 12), DrawKey(seed, Pass.REFINE)
     )
 
 
@@ -90,14 +90,20 @@ def test_order_does_not_matter(model: Model) -> None:
 def test_every_row_has_its_own_settings(model: Model) -> None:
     settings = [
         LIVELY,
-        Sampling((0.0,) * 4, 0.7, 20, 1.05, 0, 5),
-        Sampling((0.2, 0.9, 1.5, 0.0), 0.5, 3, 1.0, 9, 9),
-        Sampling((2.0,) * 4, 1.0, 626, 2.0, 3, 16),
+        SamplingParams((0.0,) * 4, 0.7, 20, 1.05, 0, 5),
+        SamplingParams((0.2, 0.9, 1.5, 0.0), 0.5, 3, 1.0, 9, 9),
+        SamplingParams((2.0,) * 4, 1.0, 626, 2.0, 3, 16),
     ]
     requests = [code_request(model, "hello", 3, sampling) for sampling in settings]
     together = run(model, requests)
     assert together == [run(model, [request])[0] for request in requests]
     assert len(together[2][0]) == 9
+
+
+def test_a_request_for_several_answers_is_refused(model: Model) -> None:
+    request = code_request(model, "hello", sampling=replace(LIVELY, n=2))
+    with pytest.raises(ConfigError, match=r"n is 2.*LLM\.generate"):
+        run(model, [request])
 
 
 def test_text_and_codes_side_by_side(model: Model) -> None:
@@ -151,7 +157,7 @@ def test_greedy_does_not_depend_on_the_seed(model: Model) -> None:
 def test_extremes_do_not_overflow(model: Model) -> None:
     def ids(**changes: Any) -> list[list[int]]:
         params = InferCodeParams(max_new_token=20, **changes)
-        sampling = Sampling.from_params(params, num_codebooks=4)
+        sampling = SamplingParams.from_params(params, num_codebooks=4)
         return run(model, [code_request(model, "hello", 1, sampling)])[0][0]
 
     greedy = ids(temperature=0)
@@ -165,9 +171,9 @@ def test_numbers_of_numpy_are_temperatures() -> None:
     temperatures: list[Any] = [np.float32(0.5), 0.5, [0.5] * 4, np.full(4, 0.5)]
     for given in temperatures:
         params = InferCodeParams(temperature=given)
-        assert Sampling.from_params(params, num_codebooks=4).temperature == (0.5,) * 4
+        assert SamplingParams.from_params(params, num_codebooks=4).temperature == (0.5,) * 4
     with pytest.raises(ConfigError, match="3 values"):
-        Sampling.from_params(InferCodeParams(temperature=[0.5] * 3), num_codebooks=4)
+        SamplingParams.from_params(InferCodeParams(temperature=[0.5] * 3), num_codebooks=4)
 
 
 def test_cancelling_ends_every_row_within_a_step(model: Model) -> None:

@@ -15,10 +15,10 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError
 from ChatTTS.model.adapter_reader import read_adapter
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import Cancellation, GenerationRequest, Sampling
+from ChatTTS.model.generation import Cancellation, GenerationRequest
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.velocity.generator import VelocityGenerator
 from ChatTTS.model.velocity.llm import LLM
-from ChatTTS.model.velocity.sampling_params import SamplingParams
 
 from ..support.adapter_tools import MODEL, merged_checkpoint, shape_of
 from ..support.chat_tools import TEXT, Recording, equal, speak
@@ -72,7 +72,7 @@ def generated(chat: Chat, names: Sequence[str | None], first: int = 0) -> list[t
         first: the number of the first request, by which its draws differ.
     """
     model = chat._loaded
-    sampling = Sampling(
+    sampling = SamplingParams(
         (0.9,) * 4, top_p=0.9, top_k=30, repetition_penalty=1.05, max_new=30, min_new=30
     )
     requests = [

@@ -17,10 +17,11 @@ from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.loading import load_model
 from ChatTTS.model import processors
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import Cancellation, GenerationRequest, Sampling
+from ChatTTS.model.generation import Cancellation, GenerationRequest
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.llama import embed_prompt
 from ChatTTS.model.placement import choose_placement
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.speaker import decode_sample, encode_sample
 from ChatTTS.model.synthesis import Synthesizer
 from ChatTTS.model.tokenizer import Prompt, code_prompt, refine_prompt
@@ -160,7 +161,7 @@ def test_token_ids_and_masks(conformance: Conformance, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["spk", "smp"])
 def test_prompt_embeddings(conformance: Conformance, kind: str) -> None:
-    sampling = Sampling.from_params(InferCodeParams(), num_codebooks=4)
+    sampling = SamplingParams.from_params(InferCodeParams(), num_codebooks=4)
     for row, prompt in enumerate(conformance.prompts(kind)):
         request = GenerationRequest(prompt, sampling, DrawKey(0, Pass.CODE))
         expected = conformance.tensors[f"emb_{kind}"][row][-len(prompt) :]

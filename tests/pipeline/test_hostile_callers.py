@@ -9,7 +9,7 @@ import fractions
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,14 +18,13 @@ import torch
 from ChatTTS.core import Chat
 from ChatTTS.errors import ChatTTSError, ConfigError, TextError, VoiceError
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import Cancellation, Sampling
+from ChatTTS.model.generation import Cancellation, GenerationRequest
 from ChatTTS.model.native.build import BuildError
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.speaker import encode_sample
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
-from ChatTTS.model.velocity.request import EngineRequest
-from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.params import InferCodeParams, LowLatency
 
 from ..support.chat_tools import equal, speak
@@ -312,7 +311,7 @@ def test_a_huge_top_k_is_none(chat: Chat, name: str) -> None:
 PROMPT: Any = Prompt(np.arange(20, 40), np.zeros((0, 0), np.int64), None, np.zeros(20, np.bool_))
 SAMPLING = SamplingParams((1.0,) * 4, 0.7, 20, 1.05, 6, 6)
 KEY: Any = DrawKey(3, Pass.CODE)
-REQUEST: Any = EngineRequest("r", PROMPT, SAMPLING, KEY)
+REQUEST: Any = GenerationRequest(PROMPT, SAMPLING, KEY, request_id="r")
 
 
 def engine_of(chat: Chat) -> AsyncLLMEngine:
@@ -320,7 +319,7 @@ def engine_of(chat: Chat) -> AsyncLLMEngine:
     return engine
 
 
-def run(engine: AsyncLLMEngine, request: EngineRequest, cancelled: Any = None) -> Any:
+def run(engine: AsyncLLMEngine, request: GenerationRequest, cancelled: Any = None) -> Any:
     """Run one request; return its ids or its error."""
     try:
         outputs = [o for step in engine.stream([request], cancelled) for o in step]
@@ -368,9 +367,7 @@ REQUESTS: dict[str, Any] = {
     ),
     "a scalar as ids": replace(REQUEST, prompt=replace(PROMPT, text=np.int64(5))),
     "no settings": replace(REQUEST, sampling=None),
-    "plain settings": replace(
-        REQUEST, sampling=Sampling((1.0,) * 4, 0.7, 2**63, cast(Any, np.ones(3)), 6, 6)
-    ),
+    "settings of another class": replace(REQUEST, sampling=KEY),
     "sly settings": replace(REQUEST, sampling=SlyParams((1.0,) * 4, 0.7, 20, 1.05, 6, 6)),
     "a sly seed": replace(REQUEST, key=replace(KEY, seed=sly(3))),
     "an endless seed": replace(REQUEST, key=replace(KEY, seed=1 << 10**6)),

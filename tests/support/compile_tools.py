@@ -39,11 +39,11 @@ from ChatTTS.model.cuda.kernels.products import product
 from ChatTTS.model.cuda.te_llama import TELlamaModel
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import Embed
-from ChatTTS.model.generation import Sampling
 from ChatTTS.model.llama_config import LlamaShape
 from ChatTTS.model.llama_weights import LayerWeights
 from ChatTTS.model.rotary import rotary_tables
 from ChatTTS.model.sampling import Draw
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.cuda.decode import DecodeSteps
 from ChatTTS.model.velocity.cuda.llama import TritonLlama
@@ -307,7 +307,7 @@ def _draws() -> None:
     """Launch draws outside of recorded steps, of codes and of the ids of a small text model."""
     for rows in (1, 3):
         for num_codebooks, vocabulary in ((CODEBOOKS, CODES), (1, 4096)):
-            sampling = Sampling.from_params(
+            sampling = SamplingParams.from_params(
                 InferCodeParams(temperature=[1.0] * num_codebooks), num_codebooks
             )
             window = np.zeros((0, num_codebooks), dtype=np.int32)

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import Sampling
 from ChatTTS.model.sampling import Draw
+from ChatTTS.model.sampling_params import SamplingParams
 
 TEMPERATURES = (0.0, 1e-12, 0.3, 0.7, 1.0, 5.0)
 TOP_PS = (1e-6, 0.1, 0.5, 0.7, 0.95, 1.0)
 TOP_KS = (1, 2, 3, 4, 20, 10_000)
 PENALTIES = (0.5, 1.0, 1.05, 2.0, 1e30)
-PLAIN = Sampling((1.0,) * 4, 1.0, 10_000, 1.0, 0, 100)
+PLAIN = SamplingParams((1.0,) * 4, 1.0, 10_000, 1.0, 0, 100)
 # The random number of the fourth codebook is exactly 0: it must not draw an impossible id.
 ZERO_SEED = 1_343_428
 
@@ -56,7 +56,7 @@ def make_rows(
             if row % 2
             else [rng.choice(TEMPERATURES)] * num_codebooks
         )
-        sampling = Sampling(
+        sampling = SamplingParams(
             temperature=tuple(float(value) for value in hot),
             top_p=float(rng.choice(TOP_PS)),
             top_k=int(rng.choice(TOP_KS)),

@@ -20,8 +20,8 @@ from ChatTTS.model.generation import (
     FinishReason,
     GenerationRequest,
     Generator,
-    Sampling,
 )
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import code_prompt, refine_prompt
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
 from ChatTTS.model.velocity.configs import EngineArgs, EngineConfig
@@ -71,7 +71,9 @@ def make_requests(model: Model) -> list[GenerationRequest]:
         text = " ".join(rng.choice(WORDS, size=2 + 3 * i))
         if i % 4 == 3:
             prompt = model.tokenizer.prompt(refine_prompt(text, "[oral_2][laugh_0][break_6]"))
-            sampling = Sampling((0.7 + 0.1 * i,), 0.7 + 0.02 * i, 20 + i, 1.0 + 0.1 * i, i, 12 + i)
+            sampling = SamplingParams(
+                (0.7 + 0.1 * i,), 0.7 + 0.02 * i, 20 + i, 1.0 + 0.1 * i, i, 12 + i
+            )
             requests.append(GenerationRequest(prompt, sampling, DrawKey(i, Pass.REFINE, i)))
             continue
         speaker = rng.standard_normal(hidden).astype(np.float32) if i % 2 else None
@@ -84,7 +86,9 @@ def make_requests(model: Model) -> list[GenerationRequest]:
             codes=codes,
         )
         temperature = (0.0,) * 4 if i == 4 else (0.3 + 0.1 * i, 1.0, 0.8, 1.2)
-        sampling = Sampling(temperature, 0.7 + 0.03 * i, 10 + i, 1.0 + 0.05 * i, 5 * i, 14 + 5 * i)
+        sampling = SamplingParams(
+            temperature, 0.7 + 0.03 * i, 10 + i, 1.0 + 0.05 * i, 5 * i, 14 + 5 * i
+        )
         requests.append(GenerationRequest(prompt, sampling, DrawKey(3 + i, Pass.CODE, i, 1, i)))
     return requests
 

@@ -19,7 +19,7 @@ from ChatTTS.model.share import Share
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.configs import EngineConfig, ParallelConfig
 from ChatTTS.model.velocity.llama import LlamaModel
-from ChatTTS.model.velocity.plan import Pending, StepPlan
+from ChatTTS.model.velocity.plan import Future, StepPlan, StepResult
 from ChatTTS.model.velocity.worker import Worker
 
 # A rank that waits for others as long as this waits in vain.
@@ -175,13 +175,17 @@ class RankedWorker:
         for worker in self._workers:
             worker._pool.view(torch.uint8).fill_(0xFF)
 
-    def submit(self, plan: StepPlan) -> Pending:
+    def execute_model(self, plan: StepPlan) -> Future:
         drawn, self._drawn = self._drawn, {}
-        works = [partial(worker.run, plan, drawn) for worker in self._workers]
+        works = [partial(_result, worker, plan, drawn) for worker in self._workers]
         results = side_by_side(works, self._turns)
         first = results[-self._last]
         for other in results[-self._last :]:
             assert np.array_equal(other.ids, first.ids)
         drawing = [work.seq_id for work in plan.work if work.draws]
         self._drawn = {seq_id: ids[None] for seq_id, ids in zip(drawing, first.ids, strict=True)}
-        return lambda: first
+        return Future.done(first)
+
+
+def _result(worker: Worker, plan: StepPlan, drawn: Any) -> StepResult:
+    return worker.execute_model(plan, drawn).result()

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import Sampling
+from ChatTTS.model.generation import GenerationRequest
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.plan import BlockMove, SequenceData, StepPlan, StepResult, Work
 from ChatTTS.model.velocity.worker import Worker
@@ -42,13 +43,12 @@ def make_data(
         vector = rng.standard_normal(hidden).astype(np.float32)
         vector /= np.linalg.norm(vector)
     frames = rng.integers(0, 625, (codes, 4)) if codes else np.zeros((0, 0), dtype=np.int64)
-    usual = Sampling((0.8,) * (4 if kind is Pass.CODE else 1), 0.7, 20, 1.3, STEPS * 3, STEPS * 3)
-    return SequenceData(
-        seq_id,
-        Prompt(text, frames, vector, slots),
-        replace(usual, **sampling),
-        DrawKey(40 + length, kind, sample=sample),
+    usual = SamplingParams(
+        (0.8,) * (4 if kind is Pass.CODE else 1), 0.7, 20, 1.3, STEPS * 3, STEPS * 3
     )
+    prompt = Prompt(text, frames, vector, slots)
+    key = DrawKey(40 + length, kind, sample=sample)
+    return SequenceData(seq_id, GenerationRequest(prompt, replace(usual, **sampling), key))
 
 
 @dataclass
@@ -85,13 +85,13 @@ class Driver:
         """Give a sequence new blocks, in reverse order; return the old table."""
         old = self.tables.get(seq_id, [])
         data = self.data[seq_id]
-        count = -(-(len(data.prompt) + 2 * STEPS) // BLOCK)
+        count = -(-(len(data.request.prompt) + 2 * STEPS) // BLOCK)
         self.tables[seq_id] = list(range(self.next_block, self.next_block + count))[::-1]
         self.next_block += count
         return old
 
     def missing(self, seq_id: int) -> int:
-        length = len(self.data[seq_id].prompt) + len(self.told[seq_id].ids)
+        length = len(self.data[seq_id].request.prompt) + len(self.told[seq_id].ids)
         return length - self.computed[seq_id]
 
     def step(
@@ -110,7 +110,7 @@ class Driver:
             self.computed[seq_id] += count
         new = tuple(self.data[w.seq_id] for w in works if w.seq_id not in self.known)
         self.known |= {data.seq_id for data in new}
-        result = self.worker.submit(StepPlan(ended, moves, new, tuple(works)))()
+        result = self.worker.execute_model(StepPlan(ended, moves, new, tuple(works))).result()
         drawn = [work.seq_id for work in works if work.draws]
         assert result.ids.shape == (len(drawn), 4)
         assert result.hiddens.shape[0] == len(result.logprobs) == len(result.finite) == len(drawn)

@@ -18,16 +18,16 @@ import torch
 from ChatTTS.config import Config, EmbedConfig, GPTConfig
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import Embed
-from ChatTTS.model.generation import Delta, FinishReason, Sampling
+from ChatTTS.model.generation import Delta, FinishReason, GenerationRequest
+from ChatTTS.model.joined import join
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
 from ChatTTS.model.velocity.configs import CacheConfig, EngineConfig, ModelConfig, SchedulerConfig
 from ChatTTS.model.velocity.executor import ExecutorBase
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.output import RequestOutput, join
-from ChatTTS.model.velocity.plan import SequenceData, StepPlan, StepResult, Work
-from ChatTTS.model.velocity.request import EngineRequest
-from ChatTTS.model.velocity.sampling_params import SamplingParams
+from ChatTTS.model.velocity.output import RequestOutput
+from ChatTTS.model.velocity.plan import Future, SequenceData, StepPlan, StepResult, Work
 
 T = TypeVar("T")
 
@@ -84,7 +84,7 @@ def logprob_of(key: DrawKey, position: int) -> float:
     return -1.0 - _hash(key, f"logprob {position // 1000}") % 1000 / 1000
 
 
-def expected(key: DrawKey, sampling: Sampling) -> tuple[list[list[int]], FinishReason]:
+def expected(key: DrawKey, sampling: SamplingParams) -> tuple[list[list[int]], FinishReason]:
     """Return the ids and the finish reason that a sample gives in any batch."""
     num_codebooks = NUM_CODEBOOKS if key.kind is Pass.CODE else 1
     natural = max(natural_length(key), sampling.min_new)
@@ -147,7 +147,7 @@ class FakeExecutor(ExecutorBase):
             assert self._gate.wait_for(lambda: self._is_open, SECONDS)
             self._is_inside = False
 
-    def execute_model(self, plan: StepPlan) -> StepResult:
+    def execute_model(self, plan: StepPlan) -> Future:
         self.steps += 1
         if self.on_step is not None:
             self.on_step()
@@ -161,7 +161,7 @@ class FakeExecutor(ExecutorBase):
         self.known.update((data.seq_id, data) for data in plan.new)
         drawing = [work for work in plan.work if work.draws]
         drawn = [self._draw(self.known[work.seq_id], work) for work in drawing]
-        return StepResult(
+        result = StepResult(
             ids=np.array([ids for ids, _, _, _ in drawn], dtype=np.int64).reshape(
                 -1, NUM_CODEBOOKS
             ),
@@ -169,12 +169,13 @@ class FakeExecutor(ExecutorBase):
             logprobs=np.array([logprob for _, _, logprob, _ in drawn], dtype=np.float32),
             finite=np.array([finite for _, _, _, finite in drawn], dtype=np.bool_),
         )
+        return Future.done(result)
 
     def _draw(self, data: SequenceData, work: Work) -> tuple[list[int], torch.Tensor, float, bool]:
-        key = data.key
-        position = work.start + work.count - len(data.prompt)
+        key = data.request.key
+        position = work.start + work.count - len(data.request.prompt)
         ids = row_of(key, position)
-        if position >= max(natural_length(key), data.sampling.min_new):
+        if position >= max(natural_length(key), data.request.sampling.min_new):
             # The end id, in a codebook that depends on the position.
             ids[position % NUM_CODEBOOKS if key.kind is Pass.CODE else 0] = (
                 CODES - 1 if key.kind is Pass.CODE else END_OF_TEXT
@@ -228,21 +229,21 @@ def make_request(
     best: bool = False,
     priority: float = 0,
     request_id: str | None = None,
-) -> EngineRequest:
+) -> GenerationRequest:
     num_codebooks = NUM_CODEBOOKS if kind is Pass.CODE else 1
     sampling = SamplingParams(
         (1.0,) * num_codebooks, 0.7, 20, 1.0, min_new, max_new, n=n, best=best
     )
-    return EngineRequest(
-        request_id or f"request-{next(_NUMBERS)}",
+    return GenerationRequest(
         make_prompt(length, 20 + seed % 50),
         sampling,
         DrawKey(seed, kind),
-        priority,
+        request_id=request_id or f"request-{next(_NUMBERS)}",
+        priority=priority,
     )
 
 
-def endless(seed: int = 0, **changes: Any) -> EngineRequest:
+def endless(seed: int = 0, **changes: Any) -> GenerationRequest:
     """Make a request that runs until the model's last position."""
     return make_request(seed, min_new=POSITIONS, max_new=POSITIONS, **changes)
 
@@ -269,13 +270,13 @@ class Joined:
             if output.error is not None:
                 self.errors[name] = output.error
 
-    def ids(self, request: EngineRequest, sample: int = 0) -> list[list[int]]:
+    def ids(self, request: GenerationRequest, sample: int = 0) -> list[list[int]]:
         return join(self.samples[request.request_id, sample]).ids.tolist()
 
-    def finish(self, request: EngineRequest, sample: int = 0) -> FinishReason | None:
+    def finish(self, request: GenerationRequest, sample: int = 0) -> FinishReason | None:
         return self.samples[request.request_id, sample][-1].finish
 
-    def check(self, request: EngineRequest) -> None:
+    def check(self, request: GenerationRequest) -> None:
         """Raise unless the request ended and gave exactly what it gives alone."""
         assert request.request_id in self.finished
         for sample in range(request.sampling.n):

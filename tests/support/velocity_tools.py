@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import FinishReason
+from ChatTTS.model.generation import FinishReason, GenerationRequest
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.block_pool import BlockPool
 from ChatTTS.model.velocity.configs import CacheConfig, SchedulerConfig
 from ChatTTS.model.velocity.plan import MoveKind, SequenceData, StepPlan, StepResult, Work
-from ChatTTS.model.velocity.request import EngineRequest
-from ChatTTS.model.velocity.sampling_params import SamplingParams
 from ChatTTS.model.velocity.scheduler import Scheduler
 from ChatTTS.model.velocity.scheduler_outputs import Advance, SchedulerStats
 from ChatTTS.model.velocity.sequence import Sequence as Sample
@@ -80,12 +79,12 @@ class Requests:
         """Make a group; a ``prompt`` that is a number of positions shares no prefix with others."""
         if isinstance(prompt, int):
             prompt = make_prompt([1000 + len(self.made)] * prompt)
-        request = EngineRequest(
-            request_id or f"request-{len(self.made)}",
+        request = GenerationRequest(
             prompt,
             make_sampling(max_new, n, kind),
             DrawKey(seed, kind),
-            priority,
+            request_id=request_id or f"request-{len(self.made)}",
+            priority=priority,
         )
         group = SequenceGroup(request, end_id=END, seq_ids=self.seq_ids)
         self.made.append(group)
@@ -141,15 +140,15 @@ class FakeModel:
     def alone(self, seq: Sample, most: int) -> tuple[list[Row], FinishReason]:
         """Return the ids and the finish reason of a sample that has up to ``most`` positions."""
         group = seq.group
-        limit = min(group.sampling.max_new, most - len(group.prompt))
-        num_codebooks = NUM_CODEBOOKS if group.key.kind is Pass.CODE else 1
+        limit = min(group.request.sampling.max_new, most - len(group.request.prompt))
+        num_codebooks = NUM_CODEBOOKS if group.request.key.kind is Pass.CODE else 1
         rows: list[Row] = []
         for index in range(limit):
-            if self.breaks(seq.key, index):
+            if self.breaks(seq.request.key, index):
                 return rows, FinishReason.ABORT
-            if self.ends(seq.key) == index:
+            if self.ends(seq.request.key) == index:
                 return rows, FinishReason.STOP
-            rows.append(self.row(seq.key, index)[:num_codebooks])
+            rows.append(self.row(seq.request.key, index)[:num_codebooks])
         return rows, FinishReason.LENGTH
 
 
@@ -163,13 +162,12 @@ class _Known:
         self.data = data
         self.drawn = 0
         self.is_broken = False  # no sequence may read what it writes from now on
-        speaker = data.prompt.speaker
+        prompt = data.request.prompt
+        speaker = prompt.speaker
         self.prefixes = [hash(("root", None if speaker is None else speaker.tobytes()))]
-        for token, is_slot in zip(
-            data.prompt.text.tolist(), data.prompt.speaker_slots.tolist(), strict=True
-        ):
+        for token, is_slot in zip(prompt.text.tolist(), prompt.speaker_slots.tolist(), strict=True):
             self.add("slot" if is_slot else "text", token)
-        for frame in data.prompt.codes.tolist():
+        for frame in prompt.codes.tolist():
             self.add("codes", tuple(frame))
 
     def __len__(self) -> int:
@@ -232,7 +230,7 @@ class FakeWorker:
             assert block[position % self._size] == expected[position], (
                 f"sequence {work.seq_id} would read another prefix at position {position}"
             )
-        key, index = known.data.key, known.drawn
+        key, index = known.data.request.key, known.drawn
         finite = not (work.draws and self._model.breaks(key, index)) and not known.is_broken
         known.is_broken = not finite
         for position in range(work.start, stop):
@@ -427,7 +425,7 @@ class Engine:
             else:
                 assert len(seq) - seq.computed > 1, "one position never waits for its turn"
         if before:
-            assert before[0].seq_id in work, "the first in rank moves in every step"
+            assert before[0].seq_id in work, "the first in order moves in every step"
 
 
 def check(scheduler: Scheduler) -> None:
@@ -436,7 +434,7 @@ def check(scheduler: Scheduler) -> None:
     blocks = scheduler._blocks
     size = blocks._size
     samples = [seq for group in scheduler._groups.values() for seq in group.sequences]
-    assert running == sorted(running, key=lambda seq: seq.rank)
+    assert running == sorted(running, key=lambda seq: seq.order)
     assert {s.seq_id for s in running} == {
         s.seq_id for s in samples if s.status is SequenceStatus.RUNNING
     }

@@ -181,7 +181,7 @@ class NativeStreamingDecoder:
         return samples
 
     def _ready(self, seen: int, last: bool) -> int:
-        """Return the hops that are final after so many mel frames."""
+        """Return the hops that are final after a number of mel frames."""
         return max(0, seen - (1 if last else self._reach))
 
 

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -23,6 +23,8 @@ from ...utils.kept_files import UNFINISHED
 from ...utils.machine import checked_threads
 from ..instruction_sets import allows_amx
 from . import build
+
+S = TypeVar("S", bound=ctypes.Structure)
 
 # Weight kinds, as weights.h numbers them. "wide bfloat16" are weights of bfloat16 that are widened
 # for inputs in float32, whose products have the same bits in all variants of the kernels.
@@ -63,23 +65,24 @@ def _fields(kind: Any, names: str) -> list[tuple[str, Any]]:
 _LIMITS: dict[Any, int] = {c_int: _LIMIT, c_int32: _LIMIT, c_int64: 2**62}
 
 
-class _Checked(ctypes.Structure):
-    """A structure that checks its sizes and counts when they are set."""
-
-    _limits: ClassVar[dict[str, int]] = {}
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        fields: Any = cls._fields_
-        cls._limits = {name: _LIMITS[kind] for name, kind in fields if kind in _LIMITS}
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._limits:
-            value = whole(value, name, self._limits[name])
-        super().__setattr__(name, value)
+def _checks_numbers(structure: type[S]) -> type[S]:
+    """Let a structure check its sizes and counts when they are set; addresses take no call."""
+    fields: Any = structure._fields_
+    for name, kind in fields:
+        if kind in _LIMITS:
+            setattr(structure, name, _checked_number(name, getattr(structure, name), _LIMITS[kind]))
+    return structure
 
 
-class Sizes(_Checked):
+def _checked_number(name: str, field: Any, limit: int) -> property:
+    def set_number(structure: ctypes.Structure, value: int) -> None:
+        field.__set__(structure, value if 0 <= value < limit else whole(value, name, limit))
+
+    return property(field.__get__, set_number)
+
+
+@_checks_numbers
+class Sizes(ctypes.Structure):
     """``VelocitySizes`` of llama.h."""
 
     _fields_ = [
@@ -96,13 +99,15 @@ class NativeLlamaLayer(ctypes.Structure):
     _fields_ = _fields(c_void_p, "qkv out gate up down attention_norm mlp_norm")
 
 
-class NativeLowRank(_Checked):
+@_checks_numbers
+class NativeLowRank(ctypes.Structure):
     """``VelocityLowRank`` of adapters.h."""
 
     _fields_ = [*_fields(c_void_p, "down up spans"), *_fields(c_int32, "rank")]
 
 
-class Weights(_Checked):
+@_checks_numbers
+class Weights(ctypes.Structure):
     """``VelocityWeights`` of llama.h."""
 
     _fields_ = [
@@ -118,7 +123,8 @@ Gather = ctypes.CFUNCTYPE(None, c_int32, c_void_p, c_int32, c_int32, c_int32)
 ATTENDED, HIDDEN, GATED = range(3)
 
 
-class BatchInputs(_Checked):
+@_checks_numbers
+class BatchInputs(ctypes.Structure):
     """``VelocityBatch`` of llama.h."""
 
     _fields_ = [
@@ -132,7 +138,8 @@ class BatchInputs(_Checked):
     ]
 
 
-class NativeConvNeXtBlock(_Checked):
+@_checks_numbers
+class NativeConvNeXtBlock(ctypes.Structure):
     """``VelocityConvNeXtBlock`` of convnext.h."""
 
     _fields_ = [
@@ -142,7 +149,8 @@ class NativeConvNeXtBlock(_Checked):
     ]
 
 
-class NativeLayer(_Checked):
+@_checks_numbers
+class NativeLayer(ctypes.Structure):
     """``VelocityDecoderLayer`` of decoder.h."""
 
     _fields_ = [
@@ -152,7 +160,8 @@ class NativeLayer(_Checked):
     ]
 
 
-class NativeInput(_Checked):
+@_checks_numbers
+class NativeInput(ctypes.Structure):
     """``VelocityDecoderInput`` of decoder.h."""
 
     _fields_ = [
@@ -237,12 +246,15 @@ class Kernels:
 
 
 def _checked(function: Any, arguments: Sequence[Any]) -> Callable[..., Any]:
-    limits = {place: _LIMITS[kind] for place, kind in enumerate(arguments) if kind in _LIMITS}
+    limits = [(place, _LIMITS[kind]) for place, kind in enumerate(arguments) if kind in _LIMITS]
+    if not limits:
+        return cast(Callable[..., Any], function)
     what = f"a number for {function.__name__}"
 
     def call(*given: Any) -> Any:
-        for place, limit in limits.items():
-            whole(given[place], what, limit)
+        for place, limit in limits:
+            if not 0 <= given[place] < limit:
+                whole(given[place], what, limit)  # raises
         return function(*given)
 
     return call
@@ -330,7 +342,16 @@ def _from_memory(code: bytes) -> ctypes.CDLL | None:
 
 def address(array: Tensor | NDArray[Any]) -> int:
     """Return the address of a contiguous tensor or array, which the caller must keep alive."""
-    return array.data_ptr() if isinstance(array, Tensor) else array.ctypes.data
+    return array.data_ptr() if isinstance(array, Tensor) else addresses(array)[0]
+
+
+def addresses(*arrays: NDArray[Any]) -> list[int]:
+    """Return the addresses of contiguous arrays, which the caller must keep alive."""
+    # `array.ctypes.data` would be three calls of Python for each array.
+    found = []
+    for array in arrays:
+        found.append(array.__array_interface__["data"][0])
+    return found
 
 
 class Team:
@@ -338,7 +359,7 @@ class Team:
 
     Raises:
         BuildError: there are no kernels here.
-        ConfigError: ``size`` is not a positive number of threads, or the system refuses so many.
+        ConfigError: ``size`` is not a positive number of threads, or the system refuses them.
     """
 
     def __init__(self, size: int) -> None:
@@ -377,11 +398,11 @@ class Team:
         self.library.velocity_product(
             self.handle,
             KINDS[kind],
-            address(rows),
+            rows.data_ptr(),
             n,
-            address(packed),
+            packed.data_ptr(),
             outputs,
             inputs,
-            address(out),
+            out.data_ptr(),
         )
         return out

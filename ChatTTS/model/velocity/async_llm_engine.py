@@ -12,15 +12,14 @@ from ...errors import ConfigError, EngineDeadError, GenerationError
 from ...utils.locks import new_lock
 from ...utils.process_hooks import register_thread_owner, start_thread
 from ..draws import DrawKey
-from ..generation import Cancellation
+from ..generation import Cancellation, GenerationRequest
+from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 from .configs import EngineArgs
 from .llm_engine import LLMEngine
 from .metrics import Metrics
 from .output import RequestOutput
 from .output_queue import AsyncOutputQueue, EngineEnd, OutputQueue, ThreadOutputQueue, put_all
-from .request import EngineRequest
-from .sampling_params import SamplingParams
 from .sequence import SequenceGroup
 
 _NUMBERS = itertools.count()
@@ -139,7 +138,7 @@ class AsyncLLMEngine:
         return cls(LLMEngine.from_engine_args(args))
 
     def stream(
-        self, requests: Sequence[EngineRequest], cancelled: Cancellation | None = None
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation | None = None
     ) -> Generator[list[RequestOutput], None, None]:
         """Run requests together; return an iterator over what they gain in each step.
 
@@ -157,7 +156,7 @@ class AsyncLLMEngine:
         return self._stream(self.engine.checked(requests), cancelled)
 
     def _stream(
-        self, requests: Sequence[EngineRequest], cancelled: Cancellation | None
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation | None
     ) -> Generator[list[RequestOutput], None, None]:
         """Run checked requests."""
         if not requests:
@@ -165,7 +164,7 @@ class AsyncLLMEngine:
         output_queue = ThreadOutputQueue(cancelled)
         # For each request the samples that still run, with their log-probabilities so far.
         running = {
-            request.request_id: dict.fromkeys(range(request.num_outputs), 0.0)
+            request.request_id: dict.fromkeys(range(_num_outputs(request.sampling)), 0.0)
             for request in requests
         }
         try:
@@ -221,12 +220,16 @@ class AsyncLLMEngine:
         """
         name = f"async-{next(_NUMBERS)}" if request_id is None else request_id
         [request] = self.engine.checked(
-            [EngineRequest(name, prompt, sampling, key, priority, adapter=adapter)]
+            [
+                GenerationRequest(
+                    prompt, sampling, key, adapter=adapter, request_id=name, priority=priority
+                )
+            ]
         )
         return self._generate(request, cancelled)
 
     async def _generate(
-        self, request: EngineRequest, cancelled: Cancellation | None
+        self, request: GenerationRequest, cancelled: Cancellation | None
     ) -> AsyncGenerator[RequestOutput, None]:
         """Run a checked request."""
         output_queue = AsyncOutputQueue(cancelled)
@@ -284,12 +287,12 @@ class AsyncLLMEngine:
         self._tracker.after_fork(reason or "ask for them again")
         self._tracker = RequestTracker()
 
-    def _add(self, requests: Sequence[EngineRequest], output_queue: OutputQueue) -> None:
+    def _add(self, requests: Sequence[GenerationRequest], output_queue: OutputQueue) -> None:
         """Add checked requests, all or none, and make sure that a thread steps the engine."""
         with self._lock:
             if self._closed:
                 raise EngineDeadError("the engine was closed; load the model again")
-            groups = self.engine.prepared(requests)
+            groups = self.engine.new_groups(requests)
             # The tracker first: if Ctrl-C comes between the two, the caller abandons its queue,
             # and that aborts whatever was begun.
             self._tracker.add(output_queue, [request.request_id for request in requests])
@@ -303,7 +306,7 @@ class AsyncLLMEngine:
         while self._begun:
             output_queue, groups = self._begun.popleft()
             if not output_queue.is_abandoned:
-                self.engine.begin(groups)
+                self.engine.add_groups(groups)
         while self._aborted:
             output_queue, request_id = self._aborted.popleft()
             # By now the request may have ended, and a later one may have its id.
@@ -339,11 +342,17 @@ class AsyncLLMEngine:
             if self._thread is not threading.current_thread():
                 return False  # Ctrl-C came while this thread was started, so it was replaced
             self._catch_up()
-            step = self.engine.schedule()
-            if step is None:
+            plan = self.engine.schedule()
+            if plan is None and not self.engine.is_computing:
                 self._thread = None
                 return False
-        result = self.engine.execute(step)
-        with self._lock:
-            self._tracker.deliver(self.engine.update(step, result))
+        step = self.engine.execute(plan)
+        if step is not None:
+            with self._lock:
+                self._tracker.deliver(self.engine.update(step))
         return True
+
+
+def _num_outputs(sampling: SamplingParams) -> int:
+    """Return how many samples the caller gets."""
+    return 1 if sampling.best else sampling.n

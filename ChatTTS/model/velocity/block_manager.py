@@ -227,7 +227,7 @@ class BlockSpaceManager:
     # ------------------------------------------------------------ helpers
 
     def _count(self, positions: int) -> int:
-        """Return the number of blocks that hold so many positions."""
+        """Return the number of blocks that hold a number of positions."""
         return -(-positions // self._size)
 
     def _key(self, seq: Sequence, index: int, before: list[CachedBlock]) -> BlockKey:

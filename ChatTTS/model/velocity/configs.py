@@ -102,7 +102,7 @@ class CacheConfig:
         block_size: positions of a block.
         memory: bytes of the device's pool; ``None`` takes what ``sequences`` of full length need,
             but at most a part of the free memory.
-        sequences: the pool has room for so many sequences; ``None`` for the most that may run.
+        sequences: how many sequences the pool has room for; ``None`` for ``max_num_seqs``.
         host_memory: bytes of the pool in the host's memory, for requests that are swapped out and
             for evicted prefixes; 0 for none.
         enable_prefix_caching: keep the blocks of prompts for later requests that begin with the
@@ -203,7 +203,7 @@ class ParallelConfig:
 
     Attributes:
         tensor_parallel_size: ranks that share each layer.
-        pipeline_parallel_size: stages, each with so many ranks.
+        pipeline_parallel_size: stages; each has ``tensor_parallel_size`` ranks.
         distributed_executor_backend: ``mp`` for processes on this machine, ``ray`` for actors of a
             Ray cluster; ``None`` takes ``mp`` if there is more than one rank.
     """
@@ -257,7 +257,7 @@ class EngineArgs:
     Attributes:
         model: the checkpoint's folder.
         kv_memory: the size of the key-value cache: bytes, or text such as ``2GB``, or text such as
-            ``16 sequences`` for what so many sequences of full length need.
+            ``16 sequences`` for what 16 sequences of full length need.
         swap_memory: the size of the pool in host memory: bytes, or text such as ``2GB``.
         adapters: a folder, whose adapter has the name ``default``; or folders by names.
         max_num_batched_tokens, max_num_seqs: by default what suits ``device``; if that is ``None``,

@@ -13,7 +13,7 @@ from ..adapter_names import Adapters
 from ..cuda import failures
 from ..cuda.graphs import give_back_memory
 from .configs import CacheConfig, EngineConfig, SchedulerConfig
-from .plan import Pending, StepPlan, StepResult
+from .plan import Future, StepPlan
 
 if TYPE_CHECKING:
     from ...config import Config
@@ -38,7 +38,7 @@ class ExecutorBase(ABC):
         depth: how many plans may be in flight. With more than one, the workers compute while the
             next plan is made.
         stages: of a pipeline. With more than one, plans in flight move different sequences.
-        most_steps: the most steps of a plan.
+        max_steps: the most steps of a plan.
         gives_attention: whether the workers give the attention of requests' alignment heads.
         adapters: the loaded adapters by their names.
     """
@@ -48,7 +48,7 @@ class ExecutorBase(ABC):
     end_of_text: int
     depth: int = 1
     stages: int = 1
-    most_steps: int = 1
+    max_steps: int = 1
     gives_attention: bool = True
     adapters: Adapters = MappingProxyType({})
 
@@ -73,26 +73,14 @@ class ExecutorBase(ABC):
         return scheduler
 
     @abstractmethod
-    def execute_model(self, plan: StepPlan) -> StepResult:
-        """Run a plan and wait for its result.
+    def execute_model(self, plan: StepPlan) -> Future:
+        """Run a plan after those that were given before.
 
-        Raises:
-            StepMemoryError: the device has no memory for it. Later plans may fit.
-        """
-
-    def submit(self, plan: StepPlan) -> Pending:
-        """Take a plan, to be run after those taken before.
-
-        An executor whose ``depth`` is above 1 starts it at once. Another one runs it in the call
-        that waits for it, so that ``submit`` never takes long.
-
-        Returns:
-            A function that waits for the result. Call it once, in the order of the plans.
+        Where ``depth`` is 1, the work is done when this returns. Otherwise it has only begun.
 
         Raises:
             StepMemoryError: the device has no memory for the plan. Later ones may fit.
         """
-        return partial(self.execute_model, plan)
 
     def advice(self, error: BaseException) -> str:
         """Return what a caller should do after ``error`` ended a step."""
@@ -142,7 +130,7 @@ class InProcessExecutor(ExecutorBase):
     def init_cache(self) -> CacheConfig:
         cache = self._loaded.plan_cache()
         self._loaded.init_cache(cache)
-        self.depth, self.most_steps = self._loaded.depth, self._loaded.most_steps
+        self.depth, self.max_steps = self._loaded.depth, self._loaded.max_steps
         return cache
 
     def measure(self, scheduler: SchedulerConfig) -> SchedulerConfig:
@@ -151,11 +139,8 @@ class InProcessExecutor(ExecutorBase):
         costs = self._loaded.measure()
         return replace(scheduler, swap_cost=costs.swap, recompute_cost=costs.recompute)
 
-    def execute_model(self, plan: StepPlan) -> StepResult:
-        return self._compute_lock.run(lambda: self._loaded.submit(plan)())
-
-    def submit(self, plan: StepPlan) -> Pending:
-        return self._loaded.submit(plan) if self.depth > 1 else super().submit(plan)
+    def execute_model(self, plan: StepPlan) -> Future:
+        return self._compute_lock.run(partial(self._loaded.execute_model, plan))
 
     def advice(self, error: BaseException) -> str:
         return "start the process again" if failures.is_lasting(error) else super().advice(error)

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ..draws import DrawKey, Pass
-from ..generation import Sampling
+from ..generation import GenerationRequest
+from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 from .configs import CacheConfig, SchedulerConfig
 from .plan import SequenceData, StepPlan, Work
@@ -49,7 +50,7 @@ def first_plans(
 def _lengths(
     rows: int, limits: SchedulerConfig, cache: CacheConfig, max_positions: int
 ) -> list[int] | None:
-    """Return the lengths of prompts with so many positions together: as many as fit."""
+    """Return the lengths of prompts that have ``rows`` positions together: as many as fit."""
     blocks = cache.num_blocks or 0
     for count in range(min(rows, limits.max_num_seqs, blocks), 0, -1):
         lengths = [1] * (count - 1) + [rows - count + 1]
@@ -67,7 +68,9 @@ def _plan(
     block_size: int,
     ended: tuple[int, ...],
 ) -> StepPlan:
-    sampling = Sampling((1.0,) * (num_codebooks if kind is Pass.CODE else 1), 0.7, 20, 1.0, 0, 1)
+    sampling = SamplingParams(
+        (1.0,) * (num_codebooks if kind is Pass.CODE else 1), 0.7, 20, 1.0, 0, 1
+    )
     new, works, block = [], [], 0
     for seq_id, length in enumerate(lengths, first):
         count = -(-length // block_size)
@@ -77,6 +80,6 @@ def _plan(
         prompt = Prompt(
             np.zeros(length, dtype=np.int64), none, None, np.zeros(length, dtype=np.bool_)
         )
-        new.append(SequenceData(seq_id, prompt, sampling, DrawKey(0, kind)))
+        new.append(SequenceData(seq_id, GenerationRequest(prompt, sampling, DrawKey(0, kind))))
         works.append(Work(seq_id, 0, length, table, draws=True))
     return StepPlan(ended, (), tuple(new), tuple(works))

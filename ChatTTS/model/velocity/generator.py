@@ -5,21 +5,19 @@ from __future__ import annotations
 import itertools
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from ...errors import GenerationError
 from ...utils.fair_lock import ComputeLock
 from ..adapter_names import Adapters
 from ..embed import Embed
-from ..generation import Cancellation, Delta, GenerationRequest, Sampling
+from ..generation import Cancellation, Delta, GenerationRequest, check_single
 from ..tokenizer import Tokenizer
 from .async_llm_engine import AsyncLLMEngine
 from .configs import EngineArgs
 from .llm_engine import LLMEngine
 from .make_executor import make_executor
 from .output import RequestOutput
-from .request import EngineRequest
-from .sampling_params import SamplingParams
 
 # One counter for the process, since several generators may share an engine.
 _NUMBERS = itertools.count()
@@ -78,20 +76,13 @@ class VelocityGenerator:
                 other calls go on.
             EngineDeadError: the engine was closed, or an error ended it (with any step).
         """
+        check_single(requests)
         call = next(_NUMBERS)
-        indices = {f"call-{call}-{index}": index for index in range(len(requests))}
-        engine_requests = [
-            EngineRequest(
-                name,
-                request.prompt,
-                _params(request.sampling),
-                request.key,
-                alignment_heads=request.alignment_heads,
-                adapter=request.adapter,
-            )
-            for name, request in zip(indices, requests, strict=True)
+        names = {f"call-{call}-{index}": index for index in range(len(requests))}
+        named = [
+            replace(request, request_id=name) for name, request in zip(names, requests, strict=True)
         ]
-        return _deltas(self.engine.stream(engine_requests, cancelled), indices)
+        return _deltas(self.engine.stream(named, cancelled), names)
 
     def close(self) -> None:
         """Close the engine; running calls end as if they were cancelled."""
@@ -111,7 +102,3 @@ def _deltas(
                 index = indices[output.request_id]
                 deltas.extend(replace(delta, index=index) for delta in output.deltas)
             yield deltas
-
-
-def _params(sampling: Sampling) -> SamplingParams:
-    return SamplingParams(**{f.name: getattr(sampling, f.name) for f in fields(Sampling)})

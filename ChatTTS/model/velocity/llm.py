@@ -20,14 +20,14 @@ from ...front_ends import front_end_named
 from ...params import InferCodeParams, RefineTextParams
 from ...utils.progress import progress
 from ..draws import DrawKey, Pass
-from ..generation import Delta
+from ..generation import Delta, GenerationRequest
+from ..joined import join
+from ..sampling_params import SamplingParams
 from ..speaker import Speaker
 from ..tokenizer import Prompt, Tokenizer
 from .async_llm_engine import AsyncLLMEngine
 from .configs import EngineArgs
-from .output import Completion, GenerationResult, join, mean_logprob
-from .request import EngineRequest
-from .sampling_params import SamplingParams
+from .output import Completion, GenerationResult, mean_logprob
 from .tokenizer_group import TokenizerGroup
 
 T = TypeVar("T")
@@ -79,9 +79,7 @@ class LLM:
     def default_sampling_params(self, kind: Pass = Pass.CODE) -> SamplingParams:
         """Return the checkpoint's own settings, which ``generate`` uses by default."""
         num_codebooks = self._config.gpt.num_vq if kind is Pass.CODE else 1
-        sampling = SamplingParams.from_params(self._defaults(kind), num_codebooks)
-        assert isinstance(sampling, SamplingParams)
-        return sampling
+        return SamplingParams.from_params(self._defaults(kind), num_codebooks)
 
     def generate(
         self,
@@ -127,14 +125,14 @@ class LLM:
         tags = self._defaults(kind).prompt if tags is None else tags
         call = next(_NUMBERS)
         requests = [
-            EngineRequest(
-                f"llm-{call}-{index}",
+            GenerationRequest(
                 self.tokens.prompt(prompt, kind, tags=tags, speaker=vector)
                 if isinstance(prompt, str)
                 else prompt,
                 sampling,
                 DrawKey(_seed(seed), kind),
                 adapter=adapter,
+                request_id=f"llm-{call}-{index}",
             )
             for index, (prompt, sampling, seed) in enumerate(
                 zip(
@@ -164,7 +162,7 @@ class LLM:
     ) -> None:
         self.close()
 
-    def _run(self, requests: Sequence[EngineRequest], use_tqdm: bool) -> list[GenerationResult]:
+    def _run(self, requests: Sequence[GenerationRequest], use_tqdm: bool) -> list[GenerationResult]:
         gained: dict[str, dict[int, list[Delta]]] = {r.request_id: {} for r in requests}
         with (
             closing(self.engine.stream(requests)) as steps,
@@ -181,7 +179,9 @@ class LLM:
                     bar.update(output.finished)
         return [self._result(request, gained[request.request_id]) for request in requests]
 
-    def _result(self, request: EngineRequest, samples: dict[int, list[Delta]]) -> GenerationResult:
+    def _result(
+        self, request: GenerationRequest, samples: dict[int, list[Delta]]
+    ) -> GenerationResult:
         kind = request.key.kind
         completions = (self._completion(kind, samples[index]) for index in sorted(samples))
         return GenerationResult(request.request_id, tuple(completions))

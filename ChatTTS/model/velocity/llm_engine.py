@@ -6,16 +6,15 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
-from typing import NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
 from ...errors import EngineDeadError, EngineUnavailableError
 from ..draws import DrawKey, Pass
-from ..generation import NO_ATTENTION
+from ..generation import NO_ATTENTION, GenerationRequest
+from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 from .configs import EngineArgs, EngineConfig
 from .executor import ExecutorBase
@@ -23,9 +22,8 @@ from .make_executor import make_executor
 from .metrics import Metrics
 from .output import RequestOutput
 from .output_processor import OutputProcessor
-from .plan import Pending, StepMemoryError, StepPlan, StepResult
-from .request import EngineRequest
-from .sampling_params import SamplingParams
+from .plan import Future, StepMemoryError, StepPlan, StepResult
+from .request import checked_request
 from .scheduler import Scheduler
 from .sequence import SequenceGroup
 
@@ -33,25 +31,18 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class InFlightStep:
-    """A step that the executor has been given and whose result has not been used yet.
-
-    Attributes:
-        plan: what the step computes.
-        pending: waits for its result.
-        is_refused: whether the executor did not take it, for lack of memory.
-    """
+class Step:
+    """A plan with its result, or with the reason why it has none."""
 
     plan: StepPlan
-    pending: Pending
-    is_refused: bool = False
+    result: StepResult | StepMemoryError
 
 
 class LLMEngine:
     """Moves all its requests forward, one step at a time. It is not thread-safe.
 
     A program with several threads uses :class:`AsyncLLMEngine`. That one calls the three parts of
-    :meth:`step` separately, and may add and abort requests while :meth:`execute` runs.
+    :meth:`step` separately: requests may be added and aborted while :meth:`execute` runs.
 
     Args:
         config: the settings.
@@ -86,10 +77,7 @@ class LLMEngine:
         self._refusal: str | None = None
         self._closed = False
         self._seq_ids = itertools.count()
-        # The prompt length of each sequence that the worker knows, by sequence id.
-        self._known: dict[int, int] = {}
-        self._stale: tuple[int, ...] = ()  # sequences of before a reset, for the worker to forget
-        self._begin()
+        self._clear()
 
     @classmethod
     def from_engine_args(cls, args: EngineArgs) -> LLMEngine:
@@ -101,15 +89,22 @@ class LLMEngine:
         config = args.create_engine_config()
         return cls(config, make_executor(config))
 
-    def _begin(self) -> None:
-        """Start with no requests and no blocks in use."""
+    def _clear(self, stale: Iterable[int] = ()) -> None:
+        """Make a state without requests and without blocks in use.
+
+        Args:
+            stale: sequences of the state before, which the worker knows.
+        """
         sizes = self._model.gpt
         positions = sizes.max_position_embeddings
         self._outputs = OutputProcessor(sizes.num_vq, positions, self._no_hiddens)
-        self._scheduler = Scheduler(self._scheduling, self._cache, max_positions=positions)
-        self._in_flight: deque[InFlightStep] = deque()
+        self._scheduler = Scheduler(
+            self._scheduling, self._cache, max_positions=positions, stale=stale
+        )
+        # Plans whose results have not been used yet, each with its future; the error of a plan that
+        # the executor did not take.
+        self._in_flight: deque[tuple[StepPlan, Future | StepMemoryError]] = deque()
         self._steps = 0
-        self._prompt_positions = 0
         self._model_seconds = 0.0
         self._engine_seconds = 0.0
 
@@ -125,10 +120,16 @@ class LLMEngine:
         priority: float = 0,
         adapter: str | None = None,
     ) -> None:
-        """Check and add one request; see :meth:`add` and ``EngineRequest``."""
-        self.add([EngineRequest(request_id, prompt, sampling, key, priority, adapter=adapter)])
+        """Check and add one request; see :meth:`add` and ``GenerationRequest``."""
+        self.add(
+            [
+                GenerationRequest(
+                    prompt, sampling, key, adapter=adapter, request_id=request_id, priority=priority
+                )
+            ]
+        )
 
-    def add(self, requests: Sequence[EngineRequest]) -> None:
+    def add(self, requests: Sequence[GenerationRequest]) -> None:
         """Check and add requests, all or none. They are copied: later changes have no effect.
 
         Raises:
@@ -137,10 +138,10 @@ class LLMEngine:
             GenerationError: a prompt does not fit the key-value cache.
             EngineDeadError: the engine was closed, or an error ended it.
         """
-        self.begin(self.prepared(self.checked(requests)))
+        self.add_groups(self.new_groups(self.checked(requests)))
 
-    def checked(self, requests: Sequence[EngineRequest]) -> list[EngineRequest]:
-        """Return checked copies for :meth:`prepared`. Any thread may call this at any time.
+    def checked(self, requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
+        """Return checked copies for :meth:`new_groups`. Any thread may call this at any time.
 
         Raises:
             TextError, VoiceError, ConfigError: a request does not fit the model.
@@ -149,15 +150,15 @@ class LLMEngine:
                 attention.
         """
         checked = [
-            request.checked(self._model, self._cache.capacity, self._adapters)
+            checked_request(request, self._model, self._cache.capacity, self._adapters)
             for request in requests
         ]
         if not self._gives_attention and any(request.alignment_heads for request in checked):
             raise EngineUnavailableError(NO_ATTENTION)
         return checked
 
-    def prepared(self, requests: Sequence[EngineRequest]) -> list[SequenceGroup]:
-        """Return checked requests as :meth:`begin` takes them. This adds nothing.
+    def new_groups(self, requests: Sequence[GenerationRequest]) -> list[SequenceGroup]:
+        """Return checked requests as :meth:`add_groups` takes them. This adds nothing.
 
         Raises:
             ConfigError: an id is that of an unfinished request.
@@ -169,8 +170,8 @@ class LLMEngine:
             self._scheduler.check(group)
         return groups
 
-    def begin(self, groups: Sequence[SequenceGroup]) -> None:
-        """Add prepared requests, all or none.
+    def add_groups(self, groups: Sequence[SequenceGroup]) -> None:
+        """Add requests of :meth:`new_groups`, all or none.
 
         Raises:
             ConfigError: an id is that of an unfinished request.
@@ -200,7 +201,7 @@ class LLMEngine:
         self._scheduler.abort(request_id)
         return output
 
-    def aborted(self, request: EngineRequest, samples: Mapping[int, float]) -> RequestOutput:
+    def aborted(self, request: GenerationRequest, samples: Mapping[int, float]) -> RequestOutput:
         """Return what the last output of an aborted request looks like. This aborts nothing.
 
         Args:
@@ -212,7 +213,7 @@ class LLMEngine:
         """Return whether any request has not ended yet."""
         return bool(self._outputs.open)
 
-    def _group(self, request: EngineRequest) -> SequenceGroup:
+    def _group(self, request: GenerationRequest) -> SequenceGroup:
         return SequenceGroup(request, end_id=self._ends[request.key.kind], seq_ids=self._seq_ids)
 
     # ------------------------------------------------------------ a step
@@ -229,75 +230,83 @@ class LLMEngine:
         """
         self._check_alive()
         try:
-            step = self.schedule()
-            return [] if step is None else self.update(step, self.execute(step))
+            while (plan := self.schedule()) is not None or self.is_computing:
+                if (step := self.execute(plan)) is not None:
+                    return self.update(step)
+            return []
         except BaseException as error:
             self.fail(error)
             raise
 
-    def schedule(self) -> InFlightStep | None:
-        """Do the first part of a step: return what to compute, or ``None`` if there is nothing.
+    @property
+    def is_computing(self) -> bool:
+        """Whether results are to come of plans that the executor was given."""
+        return bool(self._in_flight)
 
-        Up to ``executor.depth`` steps are submitted at once. The one returned is the oldest.
+    def schedule(self) -> StepPlan | None:
+        """Do the first part of a step: return the next plan for :meth:`execute`.
+
+        It is ``None`` if there is nothing to do, or if a result has to come first.
         """
         started = time.perf_counter()
-        while len(self._in_flight) < self.executor.depth and not self._awaits_refused():
-            plan = self._next_plan()
-            if plan is None:
-                break
-            self._in_flight.append(self._submit(plan))
-        self._engine_seconds += time.perf_counter() - started
-        if self._in_flight:
-            return self._in_flight.popleft()
-        if self.has_unfinished_requests():
+        plan = self._next_plan()
+        if plan is None and self.has_unfinished_requests() and not self._in_flight:
             raise RuntimeError("requests wait and none can be moved: the scheduler is at fault")
-        return None
-
-    def _awaits_refused(self) -> bool:
-        """Return whether sequences of a refused plan have to end before the next one is made."""
-        return bool(self._in_flight) and self._in_flight[-1].is_refused
+        self._engine_seconds += time.perf_counter() - started
+        return plan
 
     def _next_plan(self) -> StepPlan | None:
+        if not self._in_flight:
+            return self._scheduler.schedule(self.executor.stages)
+        # Sequences of a plan that the executor did not take have to end first.
+        is_refused = isinstance(self._in_flight[-1][1], StepMemoryError)
+        if is_refused or len(self._in_flight) == self.executor.depth:
+            return None
         if self.executor.stages > 1:
             return self._scheduler.schedule(self.executor.stages)
-        if self._in_flight:
-            return self._scheduler.schedule_ahead(self.executor.most_steps)
-        return self._scheduler.schedule()
+        return self._scheduler.schedule_ahead(self.executor.max_steps)
 
-    def _submit(self, plan: StepPlan) -> InFlightStep:
-        """Give a plan to the executor, with the sequences that the worker can forget."""
-        self._known.update((data.seq_id, len(data.prompt)) for data in plan.new)
-        ended, self._stale = self._stale + plan.ended, ()
-        try:
-            return InFlightStep(plan, self.executor.submit(replace(plan, ended=ended)))
-        except StepMemoryError as error:
-            return InFlightStep(plan, partial(_raise, error), is_refused=True)
+    def execute(self, plan: StepPlan | None) -> Step | None:
+        """Do the second part of a step: run the model.
 
-    def execute(self, step: InFlightStep) -> StepResult | StepMemoryError:
-        """Do the second part of a step: wait for the model's result, or why there is none."""
+        Args:
+            plan: a new plan. Without one, only wait for the oldest in flight.
+
+        Returns:
+            The oldest plan in flight, with its result; ``None`` if the executor takes another plan
+            before it is waited for.
+        """
+        if plan is not None:
+            self._in_flight.append((plan, self._begun(plan)))
+            if len(self._in_flight) < self.executor.depth:
+                return None
+        started = time.perf_counter()
+        oldest, future = self._in_flight.popleft()
+        result = future if isinstance(future, StepMemoryError) else _result(future)
+        self._model_seconds += time.perf_counter() - started
+        return Step(oldest, result)
+
+    def _begun(self, plan: StepPlan) -> Future | StepMemoryError:
         started = time.perf_counter()
         try:
-            return step.pending()
+            return self.executor.execute_model(plan)
         except StepMemoryError as error:
             return error
         finally:
-            self._model_seconds += time.perf_counter() - started
+            spent = time.perf_counter() - started
+            if self.executor.depth > 1:  # the work has only begun, and the host goes on
+                self._engine_seconds += spent
+            else:
+                self._model_seconds += spent
 
-    def update(
-        self, step: InFlightStep, result: StepResult | StepMemoryError
-    ) -> list[RequestOutput]:
+    def update(self, step: Step) -> list[RequestOutput]:
         """Do the third part of a step: return what the requests gained by the result.
 
         Without a result the requests of the plan end with an error, and the others go on.
         """
-        plan = step.plan
+        plan, result = step.plan, step.result
         started = time.perf_counter()
         self._steps += plan.steps
-        for work in plan.work:
-            of_prompt = self._known[work.seq_id] - work.start
-            self._prompt_positions += max(0, min(work.count, of_prompt))
-        for seq_id in plan.ended:
-            self._known.pop(seq_id, None)
         if isinstance(result, StepMemoryError):
             logger.warning("%d sequences end: %s", len(plan.work), result)
             ended, result = self._scheduler.give_up(plan, str(result)), self._no_result
@@ -317,7 +326,6 @@ class LLMEngine:
         return Metrics(
             **self._outputs.counts,
             **asdict(self._scheduler.stats),
-            prompt_positions=self._prompt_positions,
             steps=self._steps,
             model_seconds=self._model_seconds,
             engine_seconds=self._engine_seconds,
@@ -332,9 +340,7 @@ class LLMEngine:
         """
         # Not by aborting requests: a thread may have stopped at any instruction, so the state of
         # the scheduler cannot be relied on.
-        self._stale = tuple(self._known)
-        self._known.clear()
-        self._begin()
+        self._clear(self._scheduler.known)
 
     def after_fork(self) -> str | None:
         """In a forked child: forget every request, as :meth:`reset` does.
@@ -377,5 +383,8 @@ class LLMEngine:
             raise EngineDeadError(self._refusal)
 
 
-def _raise(error: Exception) -> NoReturn:
-    raise error
+def _result(future: Future) -> StepResult | StepMemoryError:
+    try:
+        return future.result()
+    except StepMemoryError as error:
+        return error

@@ -24,8 +24,8 @@ class Metrics:
         preempted_recompute, preempted_swap: preemptions of sequences, of each kind.
         copied_blocks: blocks copied because two samples of a prompt diverge within one.
         steps: steps of the model.
-        model_seconds: time spent in them.
-        engine_seconds: time spent on plans and outputs between them.
+        model_seconds: time spent in them, or waiting for them where a device works by itself.
+        engine_seconds: time spent on plans and outputs, and on giving such a device its work.
         running, waiting, swapped: sequences in each state now.
         blocks: all blocks of the device's pool.
         used_blocks: blocks that sequences hold.

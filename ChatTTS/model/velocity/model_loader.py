@@ -286,7 +286,7 @@ def share_of(parallel: ParallelConfig, shape: LlamaShape, rank: int) -> Share:
     """Return the part of a model that a rank has. Ranks count stage after stage.
 
     Raises:
-        ConfigError: the model cannot be divided among so many ranks.
+        ConfigError: the model cannot be divided among these ranks.
     """
     stage, own = divmod(rank, parallel.tensor_parallel_size)
     return Share(shape, own, parallel.tensor_parallel_size, stage, parallel.pipeline_parallel_size)

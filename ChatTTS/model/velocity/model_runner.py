@@ -16,11 +16,13 @@ from torch import Tensor
 
 from ..draws import Pass
 from ..embed import RowKind
+from ..generation import GenerationRequest
 from ..processors import PENALTY_WINDOW
 from ..sampling import Draw
 from .batch import AttentionProbe, HeadSet, InputBatch
 from .loaded_model import LoadedModel
-from .plan import Pending, SequenceData, StepPlan, StepResult, Work
+from .plan import Future, SequenceData, StepPlan, StepResult, Work
+from .sampler import Drawn
 
 
 class SequenceState:
@@ -35,11 +37,11 @@ class SequenceState:
     """
 
     def __init__(
-        self, data: SequenceData, num_codebooks: int, max_positions: int, adapter: int = -1
+        self, request: GenerationRequest, num_codebooks: int, max_positions: int, adapter: int = -1
     ) -> None:
-        prompt = data.prompt
-        capacity = min(max_positions, len(prompt) + data.sampling.max_new)
-        self.data, self.adapter = data, adapter
+        prompt = request.prompt
+        capacity = min(max_positions, len(prompt) + request.sampling.max_new)
+        self.request, self.adapter = request, adapter
         self.prompt_length = self.length = len(prompt)
         self.kinds = np.full(capacity, RowKind.CODE, dtype=np.uint8)
         self.ids = np.zeros((capacity, num_codebooks), dtype=np.int32)
@@ -53,11 +55,11 @@ class SequenceState:
             slots = np.flatnonzero(prompt.speaker_slots)
             self.kinds[slots] = RowKind.VECTOR
             self.vectors = int(slots[-1]) + 1 if len(slots) else 0
-        if data.key.kind is Pass.REFINE:
+        if request.key.kind is Pass.REFINE:
             self.kinds[len(prompt) :] = RowKind.TEXT
         self.heads: HeadSet | None = None
-        if data.alignment_heads:
-            layers, heads = np.array(data.alignment_heads, dtype=np.int32).T.copy()
+        if request.alignment_heads:
+            layers, heads = np.array(request.alignment_heads, dtype=np.int32).T.copy()
             self.heads = HeadSet(layers, heads, texts)
 
     def append(self, ids: NDArray[np.int64]) -> None:
@@ -77,8 +79,8 @@ class SequenceState:
         """
         start = max(self.prompt_length, self.length - PENALTY_WINDOW)
         return Draw(
-            self.data.sampling,
-            self.data.key,
+            self.request.sampling,
+            self.request.key,
             self.length - self.prompt_length,
             self.ids[start : self.length],
             end,
@@ -103,6 +105,8 @@ class ModelRunner:
         self.states: dict[int, SequenceState] = {}
         self._num_codebooks = model.embed.num_codebooks
         self.ends = model.ends
+        self._head_device = model.embed.code.weight.device
+        self._is_first, self._is_last = model.share.is_first, model.share.is_last
         self._adapters: dict[str | None, int] = {None: -1}
         self._adapters |= {adapter.name: i for i, adapter in enumerate(model.adapters)}
         # The rows of the last step with a probe, what they wanted, and that probe.
@@ -117,16 +121,16 @@ class ModelRunner:
         """Add sequences that have their first work."""
         for data in new:
             self.states[data.seq_id] = SequenceState(
-                data,
+                data.request,
                 self._num_codebooks,
                 self._model.shape.max_position_embeddings,
-                self._adapters[data.adapter],
+                self._adapters[data.request.adapter],
             )
 
-    def submit(self, plan: StepPlan) -> Pending:
-        """Compute a plan's work; the returned function gives the result."""
-        result = self.run(plan.work)
-        return lambda: result
+    def execute_model(self, plan: StepPlan) -> Future:
+        """Compute a plan's work."""
+        with torch.inference_mode():
+            return Future.done(self._run(plan.work))
 
     def append(self, drawn: Mapping[int, NDArray[np.int64]]) -> None:
         """Take ids that the last stage drew, [n, num_codebooks] by the sequence's id.
@@ -135,22 +139,30 @@ class ModelRunner:
         """
         for seq_id, ids in drawn.items():
             if (state := self.states.get(seq_id)) is not None:
-                state.append(ids if state.data.key.kind is Pass.CODE else ids[:, :1])
+                state.append(ids if state.request.key.kind is Pass.CODE else ids[:, :1])
 
-    @torch.inference_mode()
-    def run(self, works: Sequence[Work]) -> StepResult:
+    def _run(self, works: Sequence[Work]) -> StepResult:
         """Compute ``works``, and draw the next ids of those that ask for it.
 
         Only the last stage of a pipeline draws. The result of another one has no rows.
         """
-        batch, share = self._batch(works), self._model.share
+        batch = self._batch(works)
         hiddens = self._model.llama.forward(self._received(batch), self._pool)
-        drawing = [self.states[work.seq_id] for work in works if work.draws]
-        attention = _attention(batch, drawing)
-        if not share.is_last:
+        drawing = []
+        for work in works:
+            if work.draws:
+                drawing.append(self.states[work.seq_id])
+        attention = {} if batch.probe is None else _attention(batch.probe, batch.draws, drawing)
+        if not self._is_last:
             assert self._model.peers is not None
             self._model.peers.pass_on(hiddens)
             drawing, hiddens = [], hiddens[:0]
+        places: dict[Pass, list[int]] = {}
+        for place, state in enumerate(drawing):
+            places.setdefault(state.request.key.kind, []).append(place)
+        if list(places) == [Pass.CODE]:
+            drawn = self._draw(Pass.CODE, hiddens, drawing)
+            return StepResult(drawn.ids, hiddens, drawn.logprobs, drawn.finite, attention)
         result = StepResult(
             ids=np.zeros((len(drawing), self._num_codebooks), dtype=np.int64),
             hiddens=hiddens,
@@ -158,81 +170,82 @@ class ModelRunner:
             finite=np.ones(len(drawing), dtype=np.bool_),
             attention=attention,
         )
-        for kind in Pass:
-            places = [i for i, state in enumerate(drawing) if state.data.key.kind is kind]
-            if places:
-                self._draw(kind, places, drawing, result)
+        for kind, own in places.items():
+            drawn = self._draw(kind, hiddens[own], [drawing[place] for place in own])
+            result.ids[own, : drawn.ids.shape[1]] = drawn.ids
+            result.logprobs[own] = drawn.logprobs
+            result.finite[own] = drawn.finite
         return result
 
     def _received(self, batch: InputBatch) -> InputBatch:
         """Return the batch with what the stage before computed, if there is one."""
-        if self._model.share.is_first:
+        if self._is_first:
             return batch
         peers = self._model.peers
         assert peers is not None
         return replace(batch, given=peers.receive(self._model.llama.new_rows(len(batch))))
 
-    def _draw(
-        self,
-        kind: Pass,
-        places: list[int],
-        drawing: Sequence[SequenceState],
-        result: StepResult,
-    ) -> None:
-        """Fill in ``result`` at ``places``, which draw from the logits of ``kind``."""
+    def _draw(self, kind: Pass, hiddens: Tensor, states: Sequence[SequenceState]) -> Drawn:
+        """Draw the next ids of sequences, all of one pass, from their hidden states."""
         embed = self._model.embed
         heads = embed.code_logits if kind is Pass.CODE else embed.text_logits
-        hiddens = result.hiddens
-        if len(places) < len(hiddens):
-            hiddens = hiddens[places]
-        logits = heads(hiddens.to(embed.code.weight.device))
-        states = [drawing[place] for place in places]
-        drawn = self._model.sampler(logits, [state.draw(self.ends[kind]) for state in states])
-        result.ids[places, : drawn.ids.shape[1]] = drawn.ids
-        result.logprobs[places] = drawn.logprobs
-        result.finite[places] = drawn.finite
-        for state, ids in zip(states, drawn.ids[:, None], strict=True):
-            state.append(ids)
+        logits = heads(hiddens.to(self._head_device))
+        rows, end = [], self.ends[kind]
+        for state in states:
+            rows.append(state.draw(end))
+        drawn = self._model.sampler(logits, rows)
+        for row, state in enumerate(states):
+            state.append(drawn.ids[row : row + 1])
+        return drawn
 
     def _batch(self, works: Sequence[Work]) -> InputBatch:
         """Return the rows of all the work, one sequence after another."""
-        counts = np.array([work.count for work in works])
-        rows = int(counts.sum())
-        ends = counts.cumsum()
+        starts, counts, widest = [], [], 0
+        for work in works:
+            starts.append(work.start)
+            counts.append(work.count)
+            widest = max(widest, len(work.block_table))
+        ends = np.add.accumulate(counts)
+        rows = int(ends[-1])
         kinds = np.empty(rows, dtype=np.uint8)
         ids = np.empty((rows, self._num_codebooks), dtype=np.int32)
-        tables = np.zeros((len(works), max(len(w.block_table) for w in works)), dtype=np.int32)
+        tables = np.zeros((len(works), widest), dtype=np.int32)
         vectors: list[NDArray[np.float32]] = []
-        for index, (work, end) in enumerate(zip(works, ends.tolist(), strict=True)):
+        adapters: list[int] = []
+        draws: list[int] = []
+        wanted: list[tuple[int, HeadSet]] = []
+        end = 0
+        for index, work in enumerate(works):
             state = self.states[work.seq_id]
             start, stop = work.start, work.start + work.count
-            own = slice(end - work.count, end)
-            kinds[own] = state.kinds[start:stop]
-            ids[own] = state.ids[start:stop]
+            first, end = end, end + work.count
+            kinds[first:end] = state.kinds[start:stop]
+            ids[first:end] = state.ids[start:stop]
             tables[index, : len(work.block_table)] = work.block_table
+            adapters.append(state.adapter)
+            if work.draws:
+                draws.append(end - 1)
+                if state.heads is not None:
+                    wanted.append((end - 1, state.heads))
             if start < state.vectors:
-                assert state.data.prompt.speaker is not None
-                ids[own, 0][kinds[own] == RowKind.VECTOR] = len(vectors)
-                vectors.append(state.data.prompt.speaker)
-        first = np.array([work.start for work in works]) - (ends - counts)
-        table_of = np.repeat(np.arange(len(works), dtype=np.int32), counts)
+                assert state.request.prompt.speaker is not None
+                ids[first:end, 0][kinds[first:end] == RowKind.VECTOR] = len(vectors)
+                vectors.append(state.request.prompt.speaker)
+        offsets = (np.array(starts) - ends + counts).astype(np.int32)
+        table_of = np.arange(len(works), dtype=np.int32).repeat(counts)
         hidden = self._model.shape.hidden_size
-        wanted = [
-            (end - 1, heads)
-            for work, end in zip(works, ends.tolist(), strict=True)
-            if work.draws and (heads := self.states[work.seq_id].heads) is not None
-        ]
-        adapters = np.array([self.states[work.seq_id].adapter for work in works], dtype=np.int32)
         return InputBatch(
             kinds=kinds,
             ids=ids,
             vectors=np.array(vectors, dtype=np.float32).reshape(-1, hidden),
-            positions=(np.arange(rows) + first[table_of]).astype(np.int32),
+            positions=np.arange(rows, dtype=np.int32) + offsets[table_of],
             tables=tables,
             table_of=table_of,
-            draws=(ends[[work.draws for work in works]] - 1).astype(np.int32),
+            draws=np.array(draws, dtype=np.int32),
             probe=self._probe(rows, wanted) if wanted else None,
-            adapter_of=np.repeat(adapters, counts) if adapters.max() >= 0 else None,
+            adapter_of=(
+                np.array(adapters, dtype=np.int32).repeat(counts) if max(adapters) >= 0 else None
+            ),
         )
 
     def _probe(self, rows: int, wanted: list[tuple[int, HeadSet]]) -> AttentionProbe:
@@ -243,13 +256,15 @@ class ModelRunner:
 
 
 def _attention(
-    batch: InputBatch, drawing: Sequence[SequenceState]
+    probe: AttentionProbe, rows: NDArray[np.int32], drawing: Sequence[SequenceState]
 ) -> dict[int, NDArray[np.float32]]:
-    """Return the attention of a computed batch, by the number of the draw."""
-    if batch.probe is None:
-        return {}
+    """Return the attention of a computed batch, by the number of the draw.
+
+    Args:
+        rows: of the batch, which draw.
+    """
     return {
-        i: batch.probe.row(row)
-        for i, (row, state) in enumerate(zip(batch.draws.tolist(), drawing, strict=True))
+        i: probe.row(row)
+        for i, (row, state) in enumerate(zip(rows.tolist(), drawing, strict=True))
         if state.heads is not None
     }

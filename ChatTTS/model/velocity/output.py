@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -61,18 +59,6 @@ class GenerationResult:
 
     request_id: str
     completions: tuple[Completion, ...]
-
-
-def join(deltas: Sequence[Delta]) -> Delta:
-    """Return all deltas of a sample, in order and at least one, as one delta."""
-    last = deltas[-1]
-    if len(deltas) == 1:
-        return last
-    ids = torch.cat([delta.ids for delta in deltas])
-    hiddens = torch.cat([delta.hiddens for delta in deltas])
-    given = [delta.attention for delta in deltas if delta.attention is not None]
-    attention = torch.cat(given) if given else None
-    return Delta(last.index, ids, hiddens, last.finish, last.logprob, attention)
 
 
 def mean_logprob(whole: Delta) -> float:

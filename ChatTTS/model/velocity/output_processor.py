@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..draws import Pass
-from ..generation import Delta, FinishReason
-from .output import RequestOutput, join, mean_logprob
+from ..generation import Delta, FinishReason, GenerationRequest
+from ..joined import join
+from .output import RequestOutput, mean_logprob
 from .plan import StepResult
-from .request import EngineRequest
 from .scheduler_outputs import Advance
 from .sequence import SequenceGroup
 
@@ -66,18 +66,19 @@ class OutputProcessor:
                 drawn += len(advance.rows)
                 deltas.setdefault(group.request_id, []).append(delta)
         self.counts["generated_tokens"] += drawn
-        outputs = (self._output(self.open[name], own) for name, own in deltas.items())
-        return [output for output in outputs if output is not None]
+        outputs = []
+        for name, own in deltas.items():
+            if (output := self._output(self.open[name], own)) is not None:
+                outputs.append(output)
+        return outputs
 
     def abort(self, group: SequenceGroup) -> RequestOutput:
         """Close an open request that is about to be aborted; return its last output."""
         running = {seq.sample: seq.logprob for seq in group.sequences if seq.finish is None}
         self._close(group, _METRIC_OF_END[FinishReason.ABORT])
-        return self.aborted(group, {0: 0.0} if group.sampling.best else running)
+        return self.aborted(group.request, {0: 0.0} if group.request.sampling.best else running)
 
-    def aborted(
-        self, request: EngineRequest | SequenceGroup, samples: Mapping[int, float]
-    ) -> RequestOutput:
+    def aborted(self, request: GenerationRequest, samples: Mapping[int, float]) -> RequestOutput:
         """Return the last output of an aborted request. This changes nothing.
 
         Args:
@@ -106,13 +107,13 @@ class OutputProcessor:
             hiddens: those of ``result``.
         """
         seq, rows = advance.sequence, advance.rows
-        group, kind = seq.group, seq.key.kind
+        group, kind = seq.group, seq.request.key.kind
         if not rows:
             assert seq.finish is not None
             return self._end(kind, seq.sample, seq.finish, seq.logprob)
         if seq.finish is FinishReason.LENGTH:
             room = self._max_positions - group.prompt_length
-            if group.limit == room < group.sampling.max_new:
+            if group.limit == room < group.request.sampling.max_new:
                 logger.warning(
                     "request %r met the end of the model's positions and was cut there",
                     group.request_id,
@@ -120,7 +121,7 @@ class OutputProcessor:
         # Copies: a caller that keeps a delta must not keep the results of all other requests.
         ids = torch.from_numpy(result.ids.take(rows, axis=0))
         attention = None
-        if group.alignment_heads:
+        if group.request.alignment_heads:
             own_attention = [result.attention[row] for row in rows]
             one = len(rows) == 1  # the usual case, for which np.stack is slow
             attention = torch.from_numpy(
@@ -134,14 +135,14 @@ class OutputProcessor:
     def _output(self, group: SequenceGroup, deltas: list[Delta]) -> RequestOutput | None:
         """Return the output of an open request, or ``None`` while all of it is held back."""
         name = group.request_id
-        if len(deltas) == 1 and deltas[0].finish is None and not group.sampling.best:
+        if len(deltas) == 1 and deltas[0].finish is None and not group.request.sampling.best:
             return RequestOutput(name, tuple(deltas), finished=False)
         error = next((seq.error for seq in group.sequences if seq.error is not None), None)
         if error is not None:
             self._close(group, "requests_failed")
             return RequestOutput(name, (), finished=True, error=error)
         finished = group.unfinished == 0
-        if group.sampling.best:
+        if group.request.sampling.best:
             held = self._held.setdefault(name, {})
             for delta in deltas:
                 held.setdefault(delta.index, []).append(delta)

@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...config import AlignmentHeads
-from ..draws import DrawKey
-from ..generation import Sampling
-from ..tokenizer import Prompt
+from ..generation import GenerationRequest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,14 +39,14 @@ class BlockMove:
 
 @dataclass(frozen=True)
 class SequenceData:
-    """A sequence as a worker needs to know it. It is sent once, with the first work."""
+    """A sequence as a worker needs to know it. It is sent once, with the first work.
+
+    Attributes:
+        request: with the key of the sequence's own draws.
+    """
 
     seq_id: int
-    prompt: Prompt
-    sampling: Sampling
-    key: DrawKey
-    alignment_heads: AlignmentHeads = ()
-    adapter: str | None = None
+    request: GenerationRequest
 
 
 @dataclass(frozen=True)
@@ -120,3 +117,29 @@ class StepMemoryError(RuntimeError):
 
 # Waits for the result of a step.
 Pending = Callable[[], StepResult]
+
+
+class Future:
+    """The result of a plan that workers were given.
+
+    Args:
+        pending: waits for it.
+    """
+
+    __slots__ = ("_pending",)
+
+    def __init__(self, pending: Pending) -> None:
+        self._pending = pending
+
+    @classmethod
+    def done(cls, result: StepResult) -> Future:
+        """Return the future of work that is done already."""
+        return cls(lambda: result)
+
+    def result(self) -> StepResult:
+        """Wait for the result. It is asked for once, in the order of the plans.
+
+        Raises:
+            StepMemoryError: the device has no memory for the plan. Later ones may fit.
+        """
+        return self._pending()

@@ -8,8 +8,10 @@ from .configs import SchedulerConfig
 from .sequence import Sequence, SequenceGroup
 
 
-def rank_key(config: SchedulerConfig, group: SequenceGroup) -> float:
-    """Return the first part of a rank. The lowest comes first; ties go by order of arrival.
+def order_key(config: SchedulerConfig, group: SequenceGroup) -> float:
+    """Return the first part of a sequence's place in the order: the lowest comes first.
+
+    Ties go by order of arrival.
 
     Ageing lowers a priority by one for every ``ageing`` seconds of waiting. It does so for all
     waiting requests, so their order does not change with time: ``priority - (now - arrival) /
@@ -17,11 +19,11 @@ def rank_key(config: SchedulerConfig, group: SequenceGroup) -> float:
     """
     if config.policy == "fcfs":
         return 0.0
-    return group.priority + group.arrival / config.ageing
+    return group.request.priority + group.arrival / config.ageing
 
 
 class WaitingQueue:
-    """Waiting sequences, by rank. Every operation takes amortised O(log n) time."""
+    """Waiting sequences, in order. Every operation takes amortised O(log n) time."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[tuple[float, int, int], int, Sequence]] = []
@@ -33,7 +35,7 @@ class WaitingQueue:
     def push(self, seq: Sequence) -> None:
         """Add a sequence that is not in the queue."""
         self._live.add(seq.seq_id)
-        heapq.heappush(self._heap, (seq.rank, seq.seq_id, seq))
+        heapq.heappush(self._heap, (seq.order, seq.seq_id, seq))
 
     def peek(self) -> Sequence | None:
         """Return the first sequence without removing it, or ``None`` if the queue is empty."""

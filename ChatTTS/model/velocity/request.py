@@ -1,103 +1,76 @@
-"""A request, and the checks that it passes before an engine adds it."""
+"""The checks that a request passes before an engine adds it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...config import AlignmentHeads, Config, checked_heads
+from ...config import Config, checked_heads
 from ...errors import ConfigError, GenerationError, TextError, VoiceError, shown
 from ..adapter_names import check_known
 from ..draws import DrawKey, Pass
-from ..generation import check_length
+from ..generation import GenerationRequest, check_length
+from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
-from .sampling_params import SamplingParams
 
 # The counter of a draw has 16 bits for the index of a sample.
 _MAX_SAMPLES = 2**16
 _LARGEST = float(np.finfo(np.float32).max)
 
 
-@dataclass(frozen=True)
-class EngineRequest:
-    """One prompt and all that its answer depends on.
+def checked_request(
+    request: GenerationRequest, model: Config, capacity: int, adapters: Collection[str] = ()
+) -> GenerationRequest:
+    """Return a copy of a request that fits the model and consists of plain values.
 
-    Attributes:
-        request_id: unique among the unfinished requests.
-        key: of sample 0's draws; sample i has ``key.sample + i``. ``key.kind`` tells whether the
-            answer is frames of codes or text ids.
-        priority: lower comes first, if the engine's policy is ``priority``.
-        alignment_heads, adapter: see :class:`~ChatTTS.model.generation.GenerationRequest`.
+    The engine's thread reads the copy, and serves other callers as well. So nothing that the
+    caller still holds may change the copy, and no method of a caller's class may run there.
+
+    Args:
+        model: the sizes of the model.
+        capacity: the positions that the key-value cache holds.
+        adapters: the names of those that are loaded.
+
+    Raises:
+        TextError: no text, unknown token ids, or too many positions for the model.
+        VoiceError: a speaker vector or sample codes that are not of this model.
+        ConfigError: sampling settings that do not fit the kind of answer, an invalid draw key,
+            request id, priority or alignment head, or an adapter that is not loaded.
+        GenerationError: too many positions for the key-value cache.
     """
-
-    request_id: str
-    prompt: Prompt
-    sampling: SamplingParams
-    key: DrawKey
-    priority: float = 0
-    alignment_heads: AlignmentHeads = ()
-    adapter: str | None = None
-
-    @property
-    def num_outputs(self) -> int:
-        """The number of samples that the caller gets."""
-        return 1 if self.sampling.best else self.sampling.n
-
-    def checked(
-        self, model: Config, capacity: int, adapters: Collection[str] = ()
-    ) -> EngineRequest:
-        """Return a copy that fits the model and consists of plain values.
-
-        The engine's thread reads the copy, and serves other callers as well. So nothing that the
-        caller still holds may change the copy, and no method of a caller's class may run there.
-
-        Args:
-            model: the sizes of the model.
-            capacity: the positions that the key-value cache holds.
-            adapters: the names of those that are loaded.
-
-        Raises:
-            TextError: no text, unknown token ids, or too many positions for the model.
-            VoiceError: a speaker vector or sample codes that are not of this model.
-            ConfigError: sampling settings that do not fit the kind of answer, an invalid draw key,
-                request id, priority or alignment head, or an adapter that is not loaded.
-            GenerationError: too many positions for the key-value cache.
-        """
-        prompt = _copy(self.prompt)
-        _check_text(prompt, model)
-        _check_voice(prompt, model)
-        if len(prompt) > capacity:
-            raise GenerationError(
-                f"the prompt has {len(prompt)} positions and the key-value cache {capacity}: raise "
-                "kv_memory, or shorten the text or the sample prompt"
-            )
-        sampling = _plain_sampling(self.sampling)
-        _check_key(self.key)
-        request = EngineRequest(
-            request_id=_plain_id(self.request_id),
-            prompt=_as_stored(prompt),
-            sampling=sampling,
-            key=_plain_key(self.key),
-            priority=_plain_priority(self.priority),
-            alignment_heads=checked_heads(self.alignment_heads, model.gpt),
-            adapter=check_known(self.adapter, adapters),
+    prompt = _copy(request.prompt)
+    _check_text(prompt, model)
+    _check_voice(prompt, model)
+    if len(prompt) > capacity:
+        raise GenerationError(
+            f"the prompt has {len(prompt)} positions and the key-value cache {capacity}: raise "
+            "kv_memory, or shorten the text or the sample prompt"
         )
-        given = len(sampling.temperature)
-        wanted = model.gpt.num_vq if request.key.kind is Pass.CODE else 1
-        if given != wanted:
-            raise ConfigError(f"temperature has {given} values; this pass draws {wanted}")
-        first, past = request.key.sample, request.key.sample + sampling.n
-        if first < 0 or past > _MAX_SAMPLES:
-            raise ConfigError(
-                f"samples {first} to {past - 1} are asked for, and a seed has those from 0 to "
-                f"{_MAX_SAMPLES - 1}: take another seed for more"
-            )
-        return request
+    sampling = _plain_sampling(request.sampling)
+    key = _plain_key(request.key)
+    given, wanted = len(sampling.temperature), model.gpt.num_vq if key.kind is Pass.CODE else 1
+    if given != wanted:
+        raise ConfigError(f"temperature has {given} values; this pass draws {wanted}")
+    first, past = key.sample, key.sample + sampling.n
+    if first < 0 or past > _MAX_SAMPLES:
+        raise ConfigError(
+            f"samples {first} to {past - 1} are asked for, and a seed has those from 0 to "
+            f"{_MAX_SAMPLES - 1}: take another seed for more"
+        )
+    return GenerationRequest(
+        _as_stored(prompt),
+        sampling,
+        key,
+        checked_heads(request.alignment_heads, model.gpt),
+        check_known(request.adapter, adapters),
+        _plain_id(request.request_id),
+        _plain_priority(request.priority),
+    )
 
 
 def _copy(prompt: Prompt) -> Prompt:
@@ -115,13 +88,13 @@ def _copy(prompt: Prompt) -> Prompt:
 
 
 def _as_stored(prompt: Prompt) -> Prompt:
-    """Return a copy with the dtypes that the engine uses."""
-    speaker = prompt.speaker
+    """Return a copied prompt with the dtypes that the engine uses."""
+    speaker, codes = prompt.speaker, prompt.codes if len(prompt.codes) else np.zeros((0, 0))
     return Prompt(
-        prompt.text.astype(np.int64),
-        prompt.codes.astype(np.int64) if len(prompt.codes) else np.zeros((0, 0), dtype=np.int64),
-        None if speaker is None else speaker.astype(np.float32),
-        prompt.speaker_slots.astype(np.bool_),
+        prompt.text.astype(np.int64, copy=False),
+        codes.astype(np.int64, copy=False),
+        None if speaker is None else speaker.astype(np.float32, copy=False),
+        prompt.speaker_slots.astype(np.bool_, copy=False),
     )
 
 
@@ -140,6 +113,7 @@ def _plain_id(given: str) -> str:
 
 
 def _plain_key(key: DrawKey) -> DrawKey:
+    _check_key(key)
     numbers = (int.__index__(n) for n in (key.utterance, key.sample, key.attempt))
     return DrawKey(int.__index__(key.seed) % 2**64, Pass(key.kind), *numbers)
 

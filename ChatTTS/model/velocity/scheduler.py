@@ -12,7 +12,7 @@ import logging
 import time
 from bisect import insort
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import attrgetter
 
 from ...errors import ConfigError
@@ -20,14 +20,15 @@ from ..generation import NOT_FINITE, FinishReason
 from .block_manager import BlockSpaceManager
 from .configs import CacheConfig, SchedulerConfig
 from .plan import SequenceData, StepPlan, StepResult, Work
-from .policy import WaitingQueue, rank_key
+from .policy import WaitingQueue, order_key
 from .scheduler_outputs import Advance, SchedulerStats
 from .sequence import Sequence, SequenceGroup, SequenceStatus
 
 logger = logging.getLogger(__name__)
 
-# From so many running sequences on, a plan of several steps follows each plan in which others
-# start. Otherwise the host would plan each step by itself, for longer than the device computes it.
+# From this number of running sequences on, a plan of several steps follows each plan in which
+# others start. Otherwise the host would plan each step by itself, for longer than the device
+# computes it.
 _MANY = 128
 
 
@@ -43,6 +44,10 @@ class Scheduler:
         cache: the cache's config, with ``num_blocks`` set.
         max_positions: the most positions that the model can read, of prompt and answer together.
         clock: returns seconds; orders requests by their arrival.
+        stale: sequences of an earlier scheduler, for the worker to forget.
+
+    Attributes:
+        known: the ids of the sequences that the worker knows.
     """
 
     def __init__(
@@ -52,6 +57,7 @@ class Scheduler:
         *,
         max_positions: int,
         clock: Callable[[], float] = time.monotonic,
+        stale: Iterable[int] = (),
     ) -> None:
         self._config = config
         self._max_positions = max_positions
@@ -62,20 +68,23 @@ class Scheduler:
         self._max_running = min(config.max_num_seqs, config.max_num_batched_tokens)
         self._groups: dict[str, SequenceGroup] = {}
         self._waiting = WaitingQueue()
-        self._running: list[Sequence] = []  # by rank
+        self._running: list[Sequence] = []  # in order
         self._in_flight: deque[tuple[StepPlan, list[Sequence]]] = deque()
-        self._ended: list[int] = []  # sequences that the next plan tells the worker to forget
+        self.known = set(stale)
+        self._ended = list(stale)  # sequences that the next plan tells the worker to forget
         self._arrivals = 0
         self._unfinished = 0
         self._num_swapped = 0
         self._recomputed = 0
         self._swapped = 0
+        self._prompt_positions = 0
 
     @property
     def stats(self) -> SchedulerStats:
         """Return the present counts."""
         device = self._blocks.device
         return SchedulerStats(
+            prompt_positions=self._prompt_positions,
             cached_positions=self._blocks.hit_positions,
             preempted_recompute=self._recomputed,
             preempted_swap=self._swapped,
@@ -104,21 +113,19 @@ class Scheduler:
             )
 
     def add(self, group: SequenceGroup) -> None:
-        """Add a request whose prompt fits the model and the cache (see ``EngineRequest.checked``).
+        """Add a request whose prompt fits the model and the cache (see ``checked_request``).
 
         Raises:
             ConfigError: its id is that of an unfinished request. Nothing has changed then.
         """
         self.check(group)
-        length = group.prompt_length
+        length, most = group.prompt_length, group.request.sampling.max_new
         group.arrival = self._clock()
         # The id drawn from the last position that fits needs no place in the cache itself.
-        group.limit = min(
-            group.sampling.max_new, self._max_positions - length, self._capacity + 1 - length
-        )
-        key = rank_key(self._config, group)
+        group.limit = min(most, self._max_positions - length, self._capacity + 1 - length)
+        key = order_key(self._config, group)
         for seq in group.sequences:
-            seq.rank = (key, self._arrivals, seq.sample)
+            seq.order = (key, self._arrivals, seq.sample)
         self._arrivals += 1
         self._unfinished += group.unfinished
         self._groups[group.request_id] = group
@@ -152,10 +159,10 @@ class Scheduler:
 
         Args:
             plans: how many plans may be in flight, of different sequences: as many as a pipeline
-                has stages. Each moves about so large a part of the running sequences.
+                has stages. Each moves about an equal part of the running sequences.
 
         Raises:
-            RuntimeError: so many plans are in flight.
+            RuntimeError: this number of plans is in flight already.
         """
         if len(self._in_flight) >= plans:
             raise RuntimeError("a step is in flight: schedule the next one after its update")
@@ -235,10 +242,10 @@ class Scheduler:
         return planned + count <= self._config.max_num_batched_tokens
 
     def _plan_single_positions(self, counts: list[tuple[Sequence, int]], most: int) -> None:
-        """Plan at most so many running sequences that need one position, in order of rank.
+        """Plan running sequences that need one position, the first ones in order.
 
-        If blocks are short, the last sequences in rank are preempted, so the first one always
-        moves. The preempted ones are not in ``counts`` yet, since they come later in rank. While a
+        If blocks are short, the last sequences in order are preempted, so the first one always
+        moves. The preempted ones are not in ``counts`` yet, since they come later. While a
         plan is in flight, a sequence waits for its result instead.
         """
         index = 0
@@ -275,7 +282,7 @@ class Scheduler:
         self._num_swapped -= seq.status is SequenceStatus.SWAPPED
         self._waiting.pop()
         seq.status = SequenceStatus.RUNNING
-        insort(self._running, seq, key=attrgetter("rank"))
+        insort(self._running, seq, key=attrgetter("order"))
         return seq
 
     def _may_admit(self) -> bool:
@@ -315,6 +322,7 @@ class Scheduler:
     def _make_plan(self, counts: list[tuple[Sequence, int]], steps: int = 1) -> StepPlan:
         new: list[SequenceData] = []
         work: list[Work] = []
+        sequences: list[Sequence] = []
         for seq, count in counts:
             # Of ids that plans in flight draw, only the last one still has to be computed.
             length = len(seq) + seq.drawing
@@ -323,15 +331,16 @@ class Scheduler:
             draws = stop == length
             table = tuple(seq.block_table[: -(-(stop + steps - 1) // self._block_size)])
             work.append(Work(seq.seq_id, start, count, table, draws))
+            sequences.append(seq)
             seq.plans_in_flight += 1
             seq.drawing += steps * draws
-            if not seq.known:
-                seq.known = True
+            if seq.seq_id not in self.known:
+                self.known.add(seq.seq_id)
                 new.append(seq.data)
         moves = self._blocks.take_moves()
         plan = StepPlan(tuple(self._ended), moves, tuple(new), tuple(work), steps)
         self._ended.clear()
-        self._in_flight.append((plan, [seq for seq, _ in counts]))
+        self._in_flight.append((plan, sequences))
         return plan
 
     # ------------------------------------------------------------ the result of a step
@@ -347,7 +356,9 @@ class Scheduler:
             ValueError: the result does not have one row for each draw of the plan.
         """
         self._check_oldest(plan)
-        draws = plan.steps * sum(work.draws for work in plan.work)
+        draws = 0
+        for work in plan.work:
+            draws += plan.steps * work.draws
         if len(result.ids) != draws:
             raise ValueError(f"the step gave {len(result.ids)} rows, and its plan has {draws}")
         sequences = self._pop()
@@ -378,9 +389,13 @@ class Scheduler:
                         own.append(row)
                     if seq.finish is not None:
                         break
-        if any(seq.finish for seq in kept):
+        advances, has_ended = [], False
+        for seq, own in kept.items():
+            advances.append(Advance(seq, own))
+            has_ended |= seq.finish is not None
+        if has_ended:
             self._drop_ended()
-        return [Advance(seq, own) for seq, own in kept.items()]
+        return advances
 
     def give_up(self, plan: StepPlan, error: str) -> list[Advance]:
         """End the sequences of the oldest plan in flight with an error: it gives no result.
@@ -408,9 +423,12 @@ class Scheduler:
 
     def _pop(self) -> list[Sequence]:
         """Take the oldest plan out of the plans in flight; return its sequences."""
-        sequences = self._in_flight.popleft()[1]
-        for seq in sequences:
+        plan, sequences = self._in_flight.popleft()
+        for work, seq in zip(plan.work, sequences, strict=True):
             seq.plans_in_flight -= 1
+            of_prompt = seq.group.prompt_length - work.start
+            self._prompt_positions += max(0, min(work.count, of_prompt))
+        self.known.difference_update(plan.ended)
         return sequences
 
     def _append(self, seq: Sequence, ids: list[int], logprob: float) -> bool:
@@ -428,13 +446,14 @@ class Scheduler:
         seq.logprob += logprob
         if len(seq.ids) < group.limit:
             return True
-        if group.limit < min(group.sampling.max_new, self._max_positions - group.prompt_length):
+        most = group.request.sampling.max_new
+        if group.limit < min(most, self._max_positions - group.prompt_length):
             logger.warning(
                 "request %r ended after %d of %d: it fills the whole key-value cache of %d "
                 "positions; raise kv_memory",
                 group.request_id,
                 group.limit,
-                group.sampling.max_new,
+                most,
                 self._capacity,
             )
         self._end(seq, FinishReason.LENGTH)
@@ -447,7 +466,7 @@ class Scheduler:
         """
         self._blocks.commit(seq, computed)
         group = seq.group
-        if group.sampling.n > 1 and seq.computed >= group.prompt_length - 1:
+        if group.request.sampling.n > 1 and seq.computed >= group.prompt_length - 1:
             group.donor = seq
             self._release_followers(group)
 
@@ -465,7 +484,7 @@ class Scheduler:
         seq.status = SequenceStatus.FINISHED
         seq.finish = finish
         seq.error = error
-        if seq.known:
+        if seq.seq_id in self.known:
             self._ended.append(seq.seq_id)
         self._unfinished -= 1
         group = seq.group

@@ -25,6 +25,7 @@ class Advance:
 class SchedulerStats:
     """Counts of sequences, blocks and preemptions, as :class:`~.metrics.Metrics` names them."""
 
+    prompt_positions: int
     cached_positions: int
     preempted_recompute: int
     preempted_swap: int

@@ -14,11 +14,10 @@ from functools import cached_property
 
 import numpy as np
 
-from ..draws import DrawKey, Pass
-from ..generation import FinishReason
+from ..draws import Pass
+from ..generation import FinishReason, GenerationRequest
 from .plan import SequenceData
 from .prefix_cache import CachedBlock, Token
-from .request import EngineRequest
 
 
 class SequenceStatus(Enum):
@@ -38,7 +37,7 @@ class Sequence:
         seq_id: a unique id, never used again.
         group: the request that it belongs to.
         sample: its index among the request's samples.
-        key: the key of its draws.
+        request: the group's, with the key of this sample's draws.
         ids: what was generated: a tuple of codes for each frame, or of one id for each text token.
             The end is never among them.
         logprob: sum of the log-probabilities of ``ids``.
@@ -52,15 +51,14 @@ class Sequence:
         aborted: whether it must end when the result of a plan in flight is there.
         plans_in_flight: how many plans in flight move it.
         drawing: how many ids it draws in these plans.
-        known: whether the worker has been sent its data.
-        rank: its place in the order of the policy; the lowest comes first.
+        order: its place in the order of the policy; the lowest comes first.
         wanted: the blocks that it needed when there were last too few; 0 otherwise.
     """
 
     seq_id: int
     group: SequenceGroup
     sample: int
-    key: DrawKey = field(init=False)
+    request: GenerationRequest = field(init=False)
     ids: list[tuple[int, ...]] = field(default_factory=list)
     logprob: float = 0.0
     computed: int = 0
@@ -73,12 +71,14 @@ class Sequence:
     aborted: bool = False
     plans_in_flight: int = 0
     drawing: int = 0
-    known: bool = False
-    rank: tuple[float, int, int] = (0.0, 0, 0)
+    order: tuple[float, int, int] = (0.0, 0, 0)
     wanted: int = 0
 
     def __post_init__(self) -> None:
-        self.key = replace(self.group.key, sample=self.group.key.sample + self.sample)
+        request = self.request = self.group.request
+        if self.sample:
+            key = replace(request.key, sample=request.key.sample + self.sample)
+            self.request = replace(request, key=key)
 
     def __len__(self) -> int:
         """Return the number of positions, of the prompt and of what was generated."""
@@ -87,15 +87,7 @@ class Sequence:
     @property
     def data(self) -> SequenceData:
         """Return what the worker needs to know of it."""
-        group = self.group
-        return SequenceData(
-            self.seq_id,
-            group.prompt,
-            group.sampling,
-            self.key,
-            group.alignment_heads,
-            group.adapter,
-        )
+        return SequenceData(self.seq_id, self.request)
 
     def tokens(self, start: int, stop: int) -> tuple[Token, ...]:
         """Return what is at positions ``start`` to ``stop``, as the prefix cache compares it."""
@@ -103,7 +95,7 @@ class Sequence:
         if stop <= length:
             return tuple(self.group.tokens[start:stop])
         ids = self.ids[max(0, start - length) : stop - length]
-        generated = ids if self.group.key.kind is Pass.CODE else [text_id for (text_id,) in ids]
+        generated = ids if self.request.key.kind is Pass.CODE else [text_id for (text_id,) in ids]
         return (*self.group.tokens[start:], *generated)
 
 
@@ -124,15 +116,9 @@ class SequenceGroup:
         limit: the most tokens or frames of a sample; set when the scheduler adds it.
     """
 
-    def __init__(self, request: EngineRequest, *, end_id: int, seq_ids: Iterator[int]) -> None:
-        self.request_id = request.request_id
-        self.prompt = request.prompt
+    def __init__(self, request: GenerationRequest, *, end_id: int, seq_ids: Iterator[int]) -> None:
+        self.request, self.request_id = request, request.request_id
         self.prompt_length = len(request.prompt)
-        self.sampling = request.sampling
-        self.key = request.key
-        self.priority = request.priority
-        self.alignment_heads = request.alignment_heads
-        self.adapter = request.adapter
         self.end_id = end_id
         self.sequences = [Sequence(next(seq_ids), self, i) for i in range(request.sampling.n)]
         self.followers = self.sequences[1:]
@@ -148,7 +134,7 @@ class SequenceGroup:
         A position with the speaker vector differs from one with its text id, so it is a negative
         number there, which no id is.
         """
-        prompt = self.prompt
+        prompt = self.request.prompt
         ids = prompt.text.astype(np.int64, copy=False)  # of an unsigned type ~ is not negative
         text: list[Token] = np.where(prompt.speaker_slots, ~ids, ids).tolist()
         return text + [tuple(frame) for frame in prompt.codes.tolist()]
@@ -160,7 +146,7 @@ class SequenceGroup:
         Prompts with other speakers have another one, and so have those with other adapters, whose
         keys and values differ for equal tokens.
         """
-        speaker, adapter = self.prompt.speaker, self.adapter
+        speaker, adapter = self.request.prompt.speaker, self.request.adapter
         if speaker is None and adapter is None:
             return b""
         # Of no adapter the key is empty, which no name is.
@@ -170,7 +156,7 @@ class SequenceGroup:
 
     def drawn(self, ids: list[int]) -> tuple[int, ...]:
         """Return a frame's codes from drawn ids [num_codebooks], or the one text id."""
-        return tuple(ids) if self.key.kind is Pass.CODE else (ids[0],)
+        return tuple(ids) if self.request.key.kind is Pass.CODE else (ids[0],)
 
     def is_end(self, drawn: tuple[int, ...]) -> bool:
         """Return whether a frame or text id ends its sequence."""

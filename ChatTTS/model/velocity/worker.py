@@ -6,11 +6,12 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,8 +34,8 @@ from .model_loader import ModelLoader
 from .model_runner import ModelRunner
 from .plan import (
     BlockMove,
+    Future,
     MoveKind,
-    Pending,
     SequenceData,
     StepMemoryError,
     StepPlan,
@@ -43,11 +44,12 @@ from .plan import (
 
 logger = logging.getLogger(__name__)
 
+_NO_STREAM = nullcontext()
 # The default size of the pool, as a part of the memory that is free once the model is loaded.
 _SHARE = 0.25
-# The most steps of a plan on a device that replays recorded steps. With more of them the host has
-# less to do, and new requests wait longer.
-_MOST_STEPS = 4
+# The maximum steps of a plan on a device that replays recorded steps. With more of them the host
+# has less to do, and new requests wait longer.
+_MAX_STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,11 @@ class Runner(Protocol):
     def add(self, new: Sequence[SequenceData]) -> None:
         """Add sequences before their first work."""
 
-    def submit(self, plan: StepPlan) -> Pending:
-        """Start a plan's work; return a function that waits for its result."""
+    def append(self, drawn: Mapping[int, NDArray[np.int64]]) -> None:
+        """Take ids that another stage drew, by the number of the sequence."""
+
+    def execute_model(self, plan: StepPlan) -> Future:
+        """Do a plan's work, or start it where the device works by itself."""
         ...
 
 
@@ -82,7 +87,7 @@ class Worker:
         peers: how it reaches the others.
 
     Attributes:
-        depth, most_steps: see ``ExecutorBase``.
+        depth, max_steps: see ``ExecutorBase``.
     """
 
     def __init__(
@@ -104,7 +109,7 @@ class Worker:
             self._stream = torch.cuda.Stream(  # type: ignore[no-untyped-call, unused-ignore]
                 device, priority=ENGINE_PRIORITY
             )
-        self.depth = self.most_steps = 1
+        self.depth = self.max_steps = 1
 
     def plan_cache(self) -> CacheConfig:
         """Return the cache's config with the numbers of blocks for a single rank.
@@ -113,7 +118,7 @@ class Worker:
             ConfigError: there is no memory for a single block.
         """
         size = self.model.llama.block_bytes
-        return self._config.cache.with_blocks(size, self.most_blocks())
+        return self._config.cache.with_blocks(size, self.max_blocks())
 
     def init_cache(self, cache: CacheConfig) -> None:
         """Allocate the block pools.
@@ -148,53 +153,56 @@ class Worker:
             blocks * llama.block_bytes >> 20,
         )
 
-    def submit(self, plan: StepPlan) -> Pending:
-        """Start a plan; return a function that waits for its result.
+    def execute_model(
+        self, plan: StepPlan, drawn: Mapping[int, NDArray[np.int64]] = MappingProxyType({})
+    ) -> Future:
+        """Run a plan; where ``depth`` is above 1, only start it.
+
+        Args:
+            drawn: for a rank whose stage is not the last: ids that the last one drew since the plan
+                before, by the number of the sequence.
 
         Raises:
             StepMemoryError: the device has no memory for the work.
         """
-        assert self._runner is not None
-        with self._stream_context(), self._noting_loss():
-            self._runner.forget(plan.ended)
-            for move in plan.moves:
-                self._move(move)
-            self._runner.add(plan.new)
-            try:
-                pending = self._runner.submit(plan)
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                reason = (str(error).splitlines() or [""])[0]
-                raise StepMemoryError(
-                    f"the device has no memory left for a step ({reason}): try again, load with "
-                    "less kv_memory, or end what else uses the device"
-                ) from error
-        return partial(self._result, pending)
-
-    def _result(self, pending: Pending) -> StepResult:
-        with self._noting_loss():
-            return pending()
-
-    @contextmanager
-    def _noting_loss(self) -> Iterator[None]:
-        """Note an error after which the device does nothing more for this process."""
+        runner = self._runner
+        assert runner is not None
         try:
-            yield
+            with self._stream_context():
+                if drawn and not self.model.share.is_last:
+                    runner.append(drawn)
+                runner.forget(plan.ended)
+                for move in plan.moves:
+                    self._move(move)
+                runner.add(plan.new)
+                future = self._begun(runner, plan)
         except BaseException as error:
-            self._is_lost = self._is_lost or is_lasting(error)
+            self._note_loss(error)
+            raise
+        return Future(partial(self._result, future)) if self.depth > 1 else future
+
+    def _begun(self, runner: Runner, plan: StepPlan) -> Future:
+        try:
+            return runner.execute_model(plan)
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            reason = (str(error).splitlines() or [""])[0]
+            raise StepMemoryError(
+                f"the device has no memory left for a step ({reason}): try again, load with less "
+                "kv_memory, or end what else uses the device"
+            ) from error
+
+    def _result(self, future: Future) -> StepResult:
+        try:
+            return future.result()
+        except BaseException as error:
+            self._note_loss(error)
             raise
 
-    def run(self, plan: StepPlan, drawn: Mapping[int, NDArray[np.int64]]) -> StepResult:
-        """Run a plan on a rank of several.
-
-        Args:
-            drawn: ids that the last stage drew since the last plan, by the number of the sequence.
-        """
-        assert isinstance(self._runner, ModelRunner)
-        if not self.model.share.is_last:
-            self._runner.append(drawn)
-        return self.submit(plan)()
+    def _note_loss(self, error: BaseException) -> None:
+        """Note an error after which the device does nothing more for this process."""
+        self._is_lost = self._is_lost or is_lasting(error)
 
     def close(self) -> bool:
         """Wait for the plans in flight: recorded steps must not be freed while they run.
@@ -215,7 +223,7 @@ class Worker:
 
         Other work on the GPU then does not wait for them.
         """
-        return nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+        return _NO_STREAM if self._stream is None else torch.cuda.stream(self._stream)
 
     def _new_runner(self) -> Runner:
         """Return a runner, of recorded steps if the model runs on Triton kernels."""
@@ -223,7 +231,7 @@ class Worker:
             return ModelRunner(self.model, self._pool)
         from .cuda.runner import new_runner
 
-        self.depth, self.most_steps = 2, _MOST_STEPS
+        self.depth, self.max_steps = 2, _MAX_STEPS
         return new_runner(self.model, self._pool, self._config.scheduler)
 
     def _launch_all(self, cache: CacheConfig) -> None:
@@ -244,7 +252,7 @@ class Worker:
         for plan in plans:
             assert self._runner is not None
             if plan.work:
-                self.run(plan, {})
+                self.execute_model(plan)
             else:
                 self._runner.forget(plan.ended)
 
@@ -257,7 +265,7 @@ class Worker:
         }[move.kind]
         target[move.target].copy_(source[move.source])
 
-    def most_blocks(self) -> int:
+    def max_blocks(self) -> int:
         """Return how many blocks the device's pool has if the caller gives no size.
 
         It is what the most sequences that may run can use, within a part of the free memory.

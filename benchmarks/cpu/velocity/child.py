@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import Embed
-from ChatTTS.model.generation import Cancellation, GenerationRequest, Sampling
+from ChatTTS.model.generation import Cancellation, GenerationRequest
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.native.library import load as load_kernels
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.speaker import decode_sample, encode_sample
 from ChatTTS.model.tokenizer import code_prompt
 from ChatTTS.model.velocity.generator import VelocityGenerator
@@ -118,7 +119,7 @@ def runner_parts(texts: list[str], frames: int) -> dict[str, Any]:
         def timed(owner: Any, name: str) -> Stopwatch:
             return stack.enter_context(_timed(owner, name))
 
-        whole = timed(ModelRunner, "run")
+        whole = timed(ModelRunner, "execute_model")
         forward = [timed(kind, "forward") for kind in (NativeLlama, TorchLlama)]
         heads = [timed(Embed, f"{kind}_logits") for kind in ("code", "text")]
         draws = [timed(TorchSampler, "__call__"), *_kernel_draws(timed)]
@@ -187,7 +188,7 @@ def _request(
     decorated = code_prompt(text, wanted.prompt, speaker=False, transcript=transcript)
     return GenerationRequest(
         chat.tokenizer.prompt(decorated, codes=sample),
-        Sampling.from_params(wanted, num_codebooks=chat.config.embed.num_vq),
+        SamplingParams.from_params(wanted, num_codebooks=chat.config.embed.num_vq),
         DrawKey(0, Pass.CODE),
     )
 

@@ -30,8 +30,8 @@ from ChatTTS.model.cuda.kernels.sampling import (
 )
 from ChatTTS.model.cuda.text_draws import draw_texts
 from ChatTTS.model.draws import DrawKey, Pass, uniforms
-from ChatTTS.model.generation import Sampling
 from ChatTTS.model.sampling import Draw
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.velocity.sampler import TorchSampler
 
 from ...support.draw_cases import PLAIN, ZERO_SEED, make_key, make_rows
@@ -124,7 +124,7 @@ def test_the_twin_does_all_that_the_kernel_does() -> None:
 
 def test_an_id_goes_into_the_window_and_nothing_else_changes() -> None:
     """Twenty steps on the device draw the ids of twenty calls of the reference."""
-    sampling = Sampling((0.7, 0.0), 0.9, 20, 1.4, 4, 100)
+    sampling = SamplingParams((0.7, 0.0), 0.9, 20, 1.4, 4, 100)
     row = Draw(sampling, make_key(np.random.default_rng(9)), 0, np.zeros((0, 2), np.int32), 5)
     state = make_state([row], 2)
     before = {field.name: getattr(state, field.name).clone() for field in fields(state)}

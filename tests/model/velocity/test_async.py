@@ -13,9 +13,8 @@ from typing import Any, TypeVar
 import pytest
 
 from ChatTTS.errors import ConfigError, EngineDeadError, GenerationError, TextError
-from ChatTTS.model.generation import Cancellation, FinishReason
+from ChatTTS.model.generation import Cancellation, FinishReason, GenerationRequest
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
-from ChatTTS.model.velocity.request import EngineRequest
 
 from ...support.velocity_fakes import (
     POSITIONS,
@@ -39,7 +38,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def stream(
-    engine: AsyncLLMEngine, *requests: EngineRequest, cancelled: Cancellation | None = None
+    engine: AsyncLLMEngine, *requests: GenerationRequest, cancelled: Cancellation | None = None
 ) -> Joined:
     joined = Joined()
     for outputs in engine.stream(requests, cancelled):
@@ -47,7 +46,7 @@ def stream(
     return joined
 
 
-async def generate(engine: AsyncLLMEngine, request: EngineRequest) -> Joined:
+async def generate(engine: AsyncLLMEngine, request: GenerationRequest) -> Joined:
     joined = Joined()
     async for output in engine.generate(
         request.prompt, request.sampling, request.key, request_id=request.request_id
@@ -71,7 +70,7 @@ def test_a_hundred_at_once_of_which_some_are_cancelled() -> None:
     engine, executor = make_async()
     requests = [make_request(seed, n=1 + seed % 2, min_new=10) for seed in range(100)]
 
-    async def leave(request: EngineRequest, how: str) -> None:
+    async def leave(request: GenerationRequest, how: str) -> None:
         outputs = engine.generate(request.prompt, request.sampling, request.key)
         count = 0
         async for _ in outputs:

@@ -187,7 +187,7 @@ def test_blocks_must_be_counted_before() -> None:
 def test_a_failed_allocation_changes_nothing(requests: Requests) -> None:
     blocks = manager(6)
     first = begin(blocks, requests.make(16).sequences[0])
-    second = requests.make(first.group.prompt, seed=1).sequences[0]
+    second = requests.make(first.group.request.prompt, seed=1).sequences[0]
     second.ids.extend([(0, 0, 0, 0)] * 9)  # 25 positions: 3 blocks are hits, 4 are wanted
     before = state(blocks, first, second)
     assert not blocks.allocate(second, 0)
@@ -301,7 +301,7 @@ def test_only_what_is_computed_goes_out(requests: Requests) -> None:
 def test_blocks_that_others_hold_stay_and_are_found_again(requests: Requests) -> None:
     blocks = manager(8, 8)
     first = begin(blocks, requests.make(10).sequences[0])
-    second = begin(blocks, requests.make(first.group.prompt, seed=1).sequences[0])
+    second = begin(blocks, requests.make(first.group.request.prompt, seed=1).sequences[0])
     shared = first.block_table[:2]
     assert second.block_table[:2] == shared
     assert blocks.swap_out(first)
@@ -315,7 +315,7 @@ def test_blocks_that_others_hold_stay_and_are_found_again(requests: Requests) ->
 def test_two_that_share_blocks_share_them_in_the_host(requests: Requests) -> None:
     blocks = manager(8, 4)
     first = begin(blocks, requests.make(10).sequences[0])
-    second = begin(blocks, requests.make(first.group.prompt, seed=1).sequences[0])
+    second = begin(blocks, requests.make(first.group.request.prompt, seed=1).sequences[0])
     assert blocks.swap_out(first)
     assert blocks.swap_out(second)  # four host blocks are enough for six
     assert first.host_table[:2] == second.host_table[:2]

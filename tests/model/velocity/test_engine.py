@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -18,12 +19,12 @@ from ChatTTS.errors import (
     VoiceError,
 )
 from ChatTTS.model.draws import Pass
-from ChatTTS.model.generation import FinishReason
+from ChatTTS.model.generation import FinishReason, GenerationRequest
+from ChatTTS.model.joined import join
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs, SchedulerConfig
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.output import RequestOutput, join
-from ChatTTS.model.velocity.request import EngineRequest
+from ChatTTS.model.velocity.output import RequestOutput
 
 from ...support.velocity_fakes import (
     CODES,
@@ -49,7 +50,7 @@ def is_idle(engine: LLMEngine) -> bool:
     return (metrics.running, metrics.waiting, metrics.swapped, metrics.used_blocks) == (0, 0, 0, 0)
 
 
-def aborted(engine: LLMEngine, request: EngineRequest) -> RequestOutput:
+def aborted(engine: LLMEngine, request: GenerationRequest) -> RequestOutput:
     """Abort an unfinished request; return its last output."""
     output = engine.abort_request(request.request_id)
     assert output is not None
@@ -440,6 +441,21 @@ def test_metrics() -> None:
     assert metrics.cached_positions == 8
     assert metrics.prompt_positions == 17 + 3
     assert metrics.requests_stopped == 2
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_step_that_only_began_costs_the_host(monkeypatch: pytest.MonkeyPatch, depth: int) -> None:
+    """Where the device works by itself, the time of giving it a plan is the engine's own."""
+    seconds = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: seconds[0])
+    engine, executor = make_engine()
+    executor.depth = depth
+    executor.on_step = lambda: seconds.append(seconds.pop() + 1.0)
+    engine.add([make_request(1)])
+    run_all(engine)
+    metrics = engine.metrics()
+    spent = (metrics.model_seconds, metrics.engine_seconds)
+    assert spent == ((executor.steps, 0) if depth == 1 else (0, executor.steps))
 
 
 def test_joining_keeps_order_and_the_end() -> None:

@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,6 @@ from ChatTTS.model.generation import (
     Delta,
     FinishReason,
     GenerationRequest,
-    Sampling,
 )
 from ChatTTS.model.tokenizer import Prompt, Tokenizer, code_prompt
 from ChatTTS.model.velocity.generator import VelocityGenerator
@@ -58,9 +57,7 @@ def make_generator() -> tuple[VelocityGenerator, FakeExecutor]:
 
 
 def request_of(seed: int, kind: Pass = Pass.CODE, **settings: Any) -> GenerationRequest:
-    made = make_request(seed, kind=kind, **settings)
-    plain = {f.name: getattr(made.sampling, f.name) for f in fields(Sampling)}
-    return GenerationRequest(made.prompt, Sampling(**plain), made.key)
+    return replace(make_request(seed, kind=kind, **settings), request_id="")
 
 
 def run(
@@ -82,6 +79,12 @@ def run(
             if delta.finish is not None:
                 finishes[delta.index] = delta.finish
     return [(ids[row], finishes[row]) for row in range(len(requests))]
+
+
+def test_a_request_for_several_answers_is_refused() -> None:
+    generator, _ = make_generator()
+    with pytest.raises(ConfigError, match="n is 2"):
+        run(generator, [request_of(1, n=2)])
 
 
 def test_rows_of_both_kinds() -> None:
@@ -214,7 +217,7 @@ def test_texts_in_order() -> None:
             assert completion.text is None
     tokenizer = Tokenizer(MODEL / "asset" / "tokenizer")
     first = tokenizer.prompt(code_prompt("hello", "[speed_5]", speaker=False))
-    assert any(np.array_equal(data.prompt.text, first.text) for data in asked)
+    assert any(np.array_equal(data.request.prompt.text, first.text) for data in asked)
 
 
 def test_refined_texts_are_read() -> None:
@@ -235,8 +238,8 @@ def test_prompts_as_they_are_and_a_speaker() -> None:
     params = replace(llm.default_sampling_params(), min_new=3, max_new=3)
     torch.manual_seed(5)
     first = llm.generate([prompt, "hello"], params, speaker=vector, tags="", use_tqdm=False)
-    assert any(np.array_equal(data.prompt.text, prompt.text) for data in asked)
-    spoken = next(data.prompt for data in asked if data.prompt.speaker is not None)
+    assert any(np.array_equal(data.request.prompt.text, prompt.text) for data in asked)
+    spoken = next(data.request.prompt for data in asked if data.request.prompt.speaker is not None)
     assert spoken.speaker is not None
     assert np.allclose(spoken.speaker, vector / vector.norm())
     assert spoken.speaker_slots.sum() == 1

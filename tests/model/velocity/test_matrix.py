@@ -15,7 +15,6 @@ from ChatTTS.errors import ConfigError, EngineUnavailableError
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.model_loader import ModelLoader
-from ChatTTS.model.velocity.sampling_params import SamplingParams
 
 from ...support.matrix_tools import (
     BLOCK_OF_8,
@@ -144,7 +143,7 @@ def test_samples_of_one_prompt_are_as_if_each_were_asked_for(
     request = requests_of("model-a")[5]
     engine = make_llm("model-a", block_size=8)
     drawn: dict[int, list[torch.Tensor]] = {i: [] for i in range(4)}
-    params = SamplingParams(**vars(request.sampling), n=4)
+    params = replace(request.sampling, n=4)
     engine.add_request("samples", request.prompt, params, request.key)
     while engine.has_unfinished_requests():
         for output in engine.step():

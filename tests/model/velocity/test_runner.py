@@ -18,7 +18,7 @@ from torch import Tensor
 import ChatTTS
 from ChatTTS.core import Chat
 from ChatTTS.model.draws import Pass
-from ChatTTS.model.generation import Cancellation, Delta, GenerationRequest
+from ChatTTS.model.generation import Cancellation, Delta
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity import worker as worker_module
@@ -78,7 +78,7 @@ def reference() -> Chat:
 def standard(chat: Chat, datas: Sequence[SequenceData]) -> dict[int, tuple[Tensor, Tensor]]:
     """Ids and hidden states of the standard path."""
     requests = [
-        GenerationRequest(d.prompt, replace(d.sampling, max_new=STEPS), d.key) for d in datas
+        replace(d.request, sampling=replace(d.request.sampling, max_new=STEPS)) for d in datas
     ]
     parts: dict[int, list[Delta]] = {}
     for deltas in chat.gpt.generate(requests, Cancellation()):
@@ -124,7 +124,7 @@ def test_the_log_probability_is_that_of_the_plain_model(
     told = Driver(worker, everything()).run(3)
     embed = reference.gpt.embed
     for data in everything():
-        is_code = data.key.kind is Pass.CODE
+        is_code = data.request.key.kind is Pass.CODE
         heads = embed.code_logits if is_code else embed.text_logits
         own = told[data.seq_id]
         plain = heads(torch.stack(own.hiddens)).log_softmax(dim=-1)
@@ -237,12 +237,17 @@ def test_samples_of_one_prompt_share_its_blocks(make_worker: Callable[..., Worke
         told[data.seq_id].assert_equal(alone(worker, replace(data, seq_id=100)))
 
 
+def seeded(data: SequenceData, seed: int) -> SequenceData:
+    key = replace(data.request.key, seed=seed)
+    return SequenceData(2, replace(data.request, key=key))
+
+
 def test_the_same_seed_repeats_and_another_differs(make_worker: Callable[..., Worker]) -> None:
     worker = make_worker()
     data = make_data(0, temperature=(1.0,) * 4)
     first, again = alone(worker, data), alone(worker, replace(data, seq_id=1))
     first.assert_equal(again)
-    other = alone(worker, replace(data, seq_id=2, key=replace(data.key, seed=7)))
+    other = alone(worker, seeded(data, 7))
     assert other.ids != first.ids
     assert len({tuple(row) for row in first.ids}) > STEPS // 2
 
@@ -281,7 +286,7 @@ def test_a_speaker_that_is_no_number_spoils_its_own_row(make_worker: Callable[..
     worker = make_worker()
     expected = Driver(worker, everything(), first_block=60).run(5)
     datas = everything()
-    bad = datas[2].prompt.speaker
+    bad = datas[2].request.prompt.speaker
     assert bad is not None
     bad[7] = np.nan
     told = Driver(worker, datas).run(5)
@@ -306,7 +311,9 @@ def test_the_callers_prompt_is_left_alone(make_worker: Callable[..., Worker]) ->
     data, same = make_data(2, length=31, codes=17), make_data(2, length=31, codes=17)
     alone(make_worker(), data)
     for name in ("text", "codes", "speaker", "speaker_slots"):
-        assert np.array_equal(getattr(data.prompt, name), getattr(same.prompt, name))
+        assert np.array_equal(
+            getattr(data.request.prompt, name), getattr(same.request.prompt, name)
+        )
 
 
 def test_costs_are_those_of_the_gpu(

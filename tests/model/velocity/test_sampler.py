@@ -22,9 +22,10 @@ from torch import Tensor
 from ChatTTS.config import EmbedConfig
 from ChatTTS.model.draws import DrawKey, Pass, uniforms
 from ChatTTS.model.embed import Embed
-from ChatTTS.model.generation import GenerationRequest, Sampling
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.llama import PaddedBatch
 from ChatTTS.model.sampling import Draw
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.native.sampler import NativeSampler
 from ChatTTS.model.velocity.sampler import Drawn, Sampler, TorchSampler
@@ -318,7 +319,7 @@ def test_exponentials_are_right_to_single_precision(native: Sampler) -> None:
     """With two ids, the log-probability of the better one is -log(1 + e^-d)."""
     distances = torch.linspace(0, 30, 4000)
     logits = torch.stack([torch.zeros(4000), -distances], dim=-1).unsqueeze(1)
-    sampling = Sampling((0.0,), 1.0, 1, 1.0, 0, 10)
+    sampling = SamplingParams((0.0,), 1.0, 1, 1.0, 0, 10)
     row = Draw(sampling, DrawKey(0, Pass.REFINE), 0, np.zeros((0, 1), dtype=np.int32), 0)
     found = native(logits, [row] * 4000).logprobs.astype(np.float64)
     expected = -np.log1p(np.exp(-distances.double().numpy()))
@@ -327,7 +328,7 @@ def test_exponentials_are_right_to_single_precision(native: Sampler) -> None:
 
 def test_every_lane_of_a_vector_counts(native: Sampler) -> None:
     """Vocabulary sizes around whole vectors."""
-    sampling = Sampling((0.0,), 1.0, 1, 1.0, 0, 10)
+    sampling = SamplingParams((0.0,), 1.0, 1, 1.0, 0, 10)
     row = Draw(sampling, DrawKey(0, Pass.REFINE), 0, np.zeros((0, 1), dtype=np.int32), 0)
     generator = torch.Generator().manual_seed(0)
     for size in range(3, 70):

@@ -9,10 +9,9 @@ import pytest
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import FinishReason
+from ChatTTS.model.generation import FinishReason, GenerationRequest
 from ChatTTS.model.velocity import scheduler as scheduler_module
 from ChatTTS.model.velocity.plan import MoveKind, StepPlan
-from ChatTTS.model.velocity.request import EngineRequest
 from ChatTTS.model.velocity.sequence import SequenceGroup, SequenceStatus
 
 from ...support.velocity_tools import (
@@ -148,7 +147,7 @@ def test_ten_thousand_that_wait_cost_little_each(monkeypatch: pytest.MonkeyPatch
         def __hash__(self) -> int:
             return float.__hash__(self)
 
-    monkeypatch.setattr(scheduler_module, "rank_key", lambda config, group: Counted())
+    monkeypatch.setattr(scheduler_module, "order_key", lambda config, group: Counted())
     requests = Requests()
     engine = Engine(max_num_seqs=8)
     scheduler = engine.scheduler
@@ -336,9 +335,11 @@ def test_samples_share_their_prompt(length: int, copies: int, caching: bool) -> 
 def test_samples_draw_with_keys_of_their_own() -> None:
     requests = Requests()
     key = DrawKey(5, Pass.REFINE, utterance=7, sample=2, attempt=1)
-    request = EngineRequest("x", make_prompt([1]), make_sampling(n=3), key)
+    request = GenerationRequest(make_prompt([1]), make_sampling(n=3), key, request_id="x")
     group = SequenceGroup(request, end_id=END, seq_ids=requests.seq_ids)
-    assert [seq.key for seq in group.sequences] == [replace(key, sample=i) for i in (2, 3, 4)]
+    assert [seq.request.key for seq in group.sequences] == [
+        replace(key, sample=i) for i in (2, 3, 4)
+    ]
     assert [seq.seq_id for seq in group.sequences] == [0, 1, 2]
 
 

@@ -22,7 +22,7 @@ from ...precision import ieee_float32
 from ..configs import SchedulerConfig
 from ..loaded_model import LoadedModel
 from ..model_runner import ModelRunner, SequenceState
-from ..plan import Pending, StepPlan, StepResult, Work
+from ..plan import Future, Pending, StepPlan, StepResult, Work
 from .decode import DecodeInput, DecodeSteps
 from .llama import TritonLlama
 from .mixed_steps import RecordedLlama
@@ -54,7 +54,7 @@ class GraphRunner(ModelRunner):
         super().__init__(model, pool)
         self._prompts, self._decode = prompts, dict(decode)
 
-    def submit(self, plan: StepPlan) -> Pending:
+    def execute_model(self, plan: StepPlan) -> Future:
         reading = [
             replace(work, count=work.count - work.draws, draws=False)
             for work in plan.work
@@ -66,7 +66,7 @@ class GraphRunner(ModelRunner):
         states = [self.states[work.seq_id] for work in drawing]
         parts: list[tuple[list[int], Pending]] = []
         for kind, decode in self._decode.items():
-            places = [i for i, state in enumerate(states) if state.data.key.kind is kind]
+            places = [i for i, state in enumerate(states) if state.request.key.kind is kind]
             if places:
                 own = [drawing[place] for place in places]
                 decode.place({work.seq_id: _last(work) for work in own}, self._entry)
@@ -75,11 +75,11 @@ class GraphRunner(ModelRunner):
                 adapted = any(states[place].adapter >= 0 for place in places)
                 pending = decode.run(tables, plan.steps, heads, adapted=adapted)
                 parts.append((places, pending))
-        if len(parts) == 1 and states[0].data.key.kind is Pass.CODE:
+        if len(parts) == 1 and states[0].request.key.kind is Pass.CODE:
             [(_, pending)] = parts
-            return lambda: _noted(pending(), states)
+            return Future(lambda: _noted(pending(), states))
         empty = self._empty(plan.steps, len(drawing))
-        return lambda: _noted(_merged(empty, plan.steps, parts), states)
+        return Future(lambda: _noted(_merged(empty, plan.steps, parts), states))
 
     @torch.inference_mode()
     def _entry(self, seq_id: int) -> DecodeInput:
@@ -90,9 +90,9 @@ class GraphRunner(ModelRunner):
             seq_id,
             last,
             state.ids[last].copy(),
-            state.draw(self.ends[state.data.key.kind]),
+            state.draw(self.ends[state.request.key.kind]),
             RowKind(int(state.kinds[last])),
-            state.data.prompt.speaker,
+            state.request.prompt.speaker,
             state.adapter,
         )
 

@@ -13,7 +13,7 @@ from ...adapters import Adapter
 from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...native import library
-from ...native.library import Team, address
+from ...native.library import Team, address, addresses
 from ...share import Peers, Share
 from ..batch import AttentionProbe, InputBatch
 from .low_rank import PackedAdapters
@@ -50,7 +50,7 @@ class NativeLlama:
         adapters: Sequence[Adapter] = (),
     ) -> None:
         share = share or Share(shape)
-        self._share = share
+        self._share, self._is_last = share, share.is_last
         self._gathers = None if peers is None or share.ranks == 1 else _Gathers(share, peers)
         own_hidden, own_inner = share.own(shape.hidden_size), share.own(shape.intermediate_size)
         self._team = team
@@ -119,27 +119,28 @@ class NativeLlama:
         return torch.empty(rows, self._hidden, dtype=torch.float32, device="cpu")
 
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
-        rows = len(batch.draws) if self._share.is_last else len(batch)
-        out = torch.empty(rows, self._hidden, dtype=torch.float32, device="cpu")
-        probe = None if batch.probe is None else batch.probe.of_share(self._share)
+        rows, draws = len(batch.kinds), len(batch.draws)
+        hidden = draws if self._is_last else rows
+        out = torch.empty(hidden, self._hidden, dtype=torch.float32, device="cpu")
+        arrays = batch.kinds, batch.ids, batch.positions, batch.tables, batch.table_of, batch.draws
+        *places, vectors = addresses(*arrays, batch.vectors)
+        width = batch.tables.shape[1]
         inputs = library.BatchInputs(
-            rows=len(batch),
-            draws=len(batch.draws),
-            table_width=batch.tables.shape[1],
-            kinds=address(batch.kinds),
-            ids=address(batch.ids),
-            positions=address(batch.positions),
-            tables=address(batch.tables),
-            table_of=address(batch.table_of),
-            draw_rows=address(batch.draws),
-            **({} if batch.adapter_of is None else {"adapter_of": address(batch.adapter_of)}),
-            vectors=address(batch.vectors),
-            pool=address(pool),
-            **{"hiddens" if self._share.is_last else "passed": address(out)},
-            **({} if batch.given is None else {"given": address(batch.given)}),
-            **({} if self._gathers is None else {"gather": self._gathers.call}),
-            **_probe(probe),
+            rows, draws, width, *places, vectors=vectors, pool=pool.data_ptr()
         )
+        if self._is_last:
+            inputs.hiddens = out.data_ptr()
+        else:
+            inputs.passed = out.data_ptr()
+        if batch.adapter_of is not None:
+            inputs.adapter_of = address(batch.adapter_of)
+        if batch.given is not None:
+            inputs.given = batch.given.data_ptr()
+        if self._gathers is not None:
+            inputs.gather = self._gathers.call
+        probe = None if batch.probe is None else batch.probe.of_share(self._share)
+        if probe is not None:
+            _set_probe(inputs, probe)
         self._library.velocity_forward(self._team.handle, self._handle, ctypes.byref(inputs))
         if self._gathers is not None:
             self._gathers.check()
@@ -188,9 +189,9 @@ class _Gathers:
             self._error = error
 
 
-def _probe(probe: AttentionProbe | None) -> dict[str, int]:
-    """Return the addresses of the probe's arrays by their names in ``VelocityBatch``."""
-    if probe is None:
-        return {}
+def _set_probe(inputs: library.BatchInputs, probe: AttentionProbe) -> None:
+    """Give the kernels the addresses of the probe's arrays."""
     names = ("first", "layers", "heads", "columns", "starts", "out")
-    return {f"probe_{name}": address(getattr(probe, name)) for name in names}
+    places = addresses(*[getattr(probe, name) for name in names])
+    for name, place in zip(names, places, strict=True):
+        setattr(inputs, f"probe_{name}", place)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
 from torch import Tensor
 
 from ...draws import key_words
-from ...native.library import DRAW, Team, address
+from ...native.library import DRAW, Team, addresses
 from ...sampling import Draw
 from ..sampler import Drawn
 
@@ -26,29 +27,35 @@ class NativeSampler:
     def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
         logits = logits.contiguous()
         n, num_codebooks, size = logits.shape
-        draws = np.array([_record(row) for row in rows], dtype=DRAW)
-        temperatures = np.array([row.sampling.temperature for row in rows], dtype=np.float32)
+        windows = addresses(*[row.window for row in rows])
+        records, settings = [], []
+        for row, window in zip(rows, windows, strict=True):
+            records.append(_record(row, window))
+            settings.append(row.sampling.temperature)
+        draws, temperatures = np.array(records, dtype=DRAW), np.array(settings, dtype=np.float32)
         ids = np.empty((n, num_codebooks), dtype=np.int32)
         logprobs = np.zeros((n, num_codebooks), dtype=np.float32)
         self._team.library.velocity_sample(
             self._team.handle,
-            address(logits),
+            logits.data_ptr(),
             n,
             num_codebooks,
             size,
-            address(draws),
-            address(temperatures),
-            address(ids),
-            address(logprobs),
+            *addresses(draws.view(np.uint8), temperatures, ids, logprobs),
         )
-        finite = np.all(ids >= 0, axis=1)
-        return Drawn(np.maximum(ids, 0).astype(np.int64), logprobs.mean(axis=1), finite)
+        finite = np.logical_and.reduce(ids >= 0, axis=1)
+        means = np.add.reduce(logprobs, axis=1) / np.float32(num_codebooks)
+        return Drawn(np.maximum(ids, 0).astype(np.int64), means, finite)
 
 
-def _record(row: Draw) -> tuple[object, ...]:
-    """Return a row as ``VelocityDraw``; the temperature is given for each codebook instead."""
-    sampling, window = row.sampling, row.window
-    seed_low, seed_high, stream, sample, utterance = key_words(row.key)
+def _record(row: Draw, window: int) -> tuple[object, ...]:
+    """Return a row as ``VelocityDraw``; the temperature is given for each codebook instead.
+
+    Args:
+        window: its address.
+    """
+    sampling, length = row.sampling, len(row.window)
+    seed_low, seed_high, stream, sample, utterance = _words(row.key)
     return (
         0.0,
         sampling.top_p,
@@ -60,7 +67,11 @@ def _record(row: Draw) -> tuple[object, ...]:
         stream,
         sample,
         utterance,
-        len(window),
-        window.strides[0] // 4 if len(window) else 0,
-        address(window),
+        length,
+        row.window.strides[0] // 4 if length else 0,
+        window,
     )
+
+
+# A key is that of every draw of its sequence.
+_words = functools.lru_cache(maxsize=1024)(key_words)

@@ -24,7 +24,7 @@ from ...tokenizer import Tokenizer
 from ..configs import CacheConfig, EngineConfig
 from ..executor import ExecutorBase
 from ..model_loader import asset_folder, share_of
-from ..plan import Pending, StepPlan, StepResult
+from ..plan import Future, StepPlan, StepResult
 from .links import FORKED, RankGroup, RankLostError
 from .messages import Allocate, Allocated, Failed, Loaded, Ran, Run, Start, decode, encode
 
@@ -88,7 +88,7 @@ class RanksExecutor(ExecutorBase):
 
     def init_cache(self) -> CacheConfig:
         size = sum(loaded.block_bytes for loaded in self._loaded)
-        most = min(loaded.most_blocks for loaded in self._loaded)
+        most = min(loaded.max_blocks for loaded in self._loaded)
         cache = self._config.cache.with_blocks(size, most)
         try:
             self._ask([Allocate(cache)] * len(self._loaded), Allocated)
@@ -97,11 +97,10 @@ class RanksExecutor(ExecutorBase):
             raise
         return cache
 
-    def execute_model(self, plan: StepPlan) -> StepResult:
-        return self._compute_lock.run(lambda: self._submit(plan)())
-
-    def submit(self, plan: StepPlan) -> Pending:
-        return self._submit(plan) if self.stages > 1 else super().submit(plan)
+    def execute_model(self, plan: StepPlan) -> Future:
+        if self.stages > 1:
+            return self._send(plan)
+        return self._compute_lock.run(lambda: Future.done(self._send(plan).result()))
 
     def after_fork(self) -> str | None:
         return FORKED
@@ -111,14 +110,14 @@ class RanksExecutor(ExecutorBase):
             self._group.close()
         self._group = None
 
-    def _submit(self, plan: StepPlan) -> Pending:
+    def _send(self, plan: StepPlan) -> Future:
         drawn = {seq_id: np.stack(ids) for seq_id, ids in self._drawn.items()}
         self._drawn.clear()
         message = encode(Run(plan, drawn))
         for link in self._open.links:
             link.send(message)
         self._sent += 1
-        return partial(self._result, plan, self._sent)
+        return Future(partial(self._result, plan, self._sent))
 
     def _result(self, plan: StepPlan, number: int) -> StepResult:
         """Wait for the result of a plan; replies to plans that were given up are dropped."""

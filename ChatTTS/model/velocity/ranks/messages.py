@@ -1,6 +1,6 @@
 """Messages between an engine and its ranks, as bytes.
 
-A message is a length, a JSON text of so many bytes, and the bytes of its arrays. Only the types
+A message is a length, a JSON text of that length, and the bytes of its arrays. Only the types
 that are named here can be read. So a message can make nothing but plain data.
 """
 
@@ -18,10 +18,11 @@ import torch
 from numpy.typing import NDArray
 
 from ...draws import DrawKey, Pass
+from ...generation import GenerationRequest
+from ...sampling_params import SamplingParams
 from ...tokenizer import Prompt
 from ..configs import CacheConfig, EngineConfig, ModelConfig, ParallelConfig, SchedulerConfig
 from ..plan import BlockMove, MoveKind, SequenceData, StepPlan, StepResult, Work
-from ..sampling_params import SamplingParams
 
 _LENGTH_BYTES = 8
 
@@ -53,14 +54,14 @@ class Loaded:
     Attributes:
         version: of this package.
         block_bytes: the rank's part of a block.
-        most_blocks: how many the rank's memory holds; of a given size, as many as are useful.
+        max_blocks: how many the rank's memory holds; of a given size, as many as are useful.
         gives_attention: whether the rank gives the attention of heads.
         about: a description of the kernels.
     """
 
     version: str
     block_bytes: int
-    most_blocks: int
+    max_blocks: int
     gives_attention: bool
     about: str
 
@@ -118,7 +119,8 @@ class Alive:
 _DATACLASSES: tuple[type[Any], ...] = (
     *(Start, Loaded, Allocate, Allocated, Run, Ran, Failed, Alive),
     *(EngineConfig, ModelConfig, CacheConfig, SchedulerConfig, ParallelConfig),
-    *(StepPlan, BlockMove, SequenceData, Work, StepResult, Prompt, SamplingParams, DrawKey),
+    *(StepPlan, BlockMove, SequenceData, GenerationRequest, Work, StepResult),
+    *(Prompt, SamplingParams, DrawKey),
 )
 _ENUMS: tuple[type[Enum], ...] = (MoveKind, Pass)
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*_DATACLASSES, *_ENUMS)}

@@ -1,4 +1,4 @@
-"""Messages through pipes: a length, and so many bytes."""
+"""Messages through pipes: a length, and that number of bytes."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ from .program import BEAT_SECONDS
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
-# A rank is lost after so many beats of this process in a row without one of the rank. This process
+# Beats of this process in a row without one of a rank, after which that rank is lost. This process
 # counts its own beats, since a busy machine slows down both.
 _BEATS = 7
 # So many more until the first one: ten minutes, as torch may come from a slow file system.
@@ -229,7 +229,7 @@ def start_processes(config: EngineConfig) -> ProcessGroup:
     """Start the ranks of an engine.
 
     Raises:
-        ConfigError: there are not so many devices.
+        ConfigError: there are too few devices.
         EngineUnavailableError: this torch cannot exchange anything between processes.
     """
     if not dist.is_available():
@@ -252,7 +252,7 @@ def gpus(device: torch.device, world_size: int) -> list[str]:
     """Return the devices of the ranks.
 
     Raises:
-        ConfigError: there are not so many, or they cannot be used together.
+        ConfigError: there are too few, or they cannot be used together.
     """
     if device.type != "cuda" or device.index is not None:
         raise ConfigError(

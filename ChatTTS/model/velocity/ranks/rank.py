@@ -32,7 +32,7 @@ class Rank:
             self._worker.init_cache(message.cache)
             return Allocated()
         assert isinstance(message, Run)
-        return Ran(self._worker.run(message.plan, message.drawn))
+        return Ran(self._worker.execute_model(message.plan, message.drawn).result())
 
     def _start(self, start: Start) -> Loaded:
         torch.set_num_threads(start.threads)
@@ -57,7 +57,7 @@ class Rank:
         return Loaded(
             version=__version__,
             block_bytes=worker.model.llama.block_bytes,
-            most_blocks=worker.most_blocks(),
+            max_blocks=worker.max_blocks(),
             gives_attention=worker.model.llama.gives_attention,
             about=_about(worker.model.how, device),
         )

@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 _BEAT = "beat"  # the concurrency group of Ray that answers while a rank computes
 _BEAT_SECONDS = 0.25
-_BEATS = 7  # a rank is lost after so many in a row without an answer
+_BEATS = 7  # in a row without an answer: the rank is lost
 # So many more until the first answer: ten minutes, as torch may come from a slow file system.
 _START_BEATS = 2400
 # How long after the error of a rank another one that was killed before is noticed.
@@ -97,7 +97,7 @@ class ActorGroup(RankGroup):
         cluster: is left at the end.
 
     Raises:
-        ConfigError: the cluster does not have so many resources, or not now.
+        ConfigError: the cluster has too few resources, or not now.
     """
 
     def __init__(

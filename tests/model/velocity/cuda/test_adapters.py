@@ -51,7 +51,11 @@ def adapters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def with_adapters(datas: list[SequenceData]) -> list[SequenceData]:
-    return [replace(data, adapter=NAMES[i % len(NAMES)]) for i, data in enumerate(datas)]
+    return [adapted(data, NAMES[i % len(NAMES)]) for i, data in enumerate(datas)]
+
+
+def adapted(data: SequenceData, name: str | None) -> SequenceData:
+    return replace(data, request=replace(data.request, adapter=name))
 
 
 def triton_llama(file: LlamaFile, shape: LlamaShape, **given: Any) -> TritonLlama:
@@ -104,7 +108,7 @@ def test_the_ids_of_the_reference(
     told = Driver(worker, datas).run(STEPS, chunk=chunk)
     assert_near(told, expected)
     for data in datas:
-        assert (told[data.seq_id].ids == plain[data.seq_id].ids) == (data.adapter is None)
+        assert (told[data.seq_id].ids == plain[data.seq_id].ids) == (data.request.adapter is None)
     assert_near({data.seq_id: alone(worker, data, STEPS) for data in datas[:3]}, expected)
 
 
@@ -233,5 +237,5 @@ def test_bits_beside_adapters(
         alone(worker, data, 2).assert_equal(together[data.seq_id])
     without: Worker = make_worker(**sizes)
     alone(without, datas[1], 2).assert_equal(together[1])
-    other = alone(without, replace(datas[0], adapter=None), 2)
+    other = alone(without, adapted(datas[0], None), 2)
     assert other.hiddens[0].sub(together[0].hiddens[0]).abs().max() > 0.01

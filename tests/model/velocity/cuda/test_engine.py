@@ -14,15 +14,15 @@ from torch import nn
 from ChatTTS.core import Chat
 from ChatTTS.model.cuda import graphs
 from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.sampling import Draw
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.executor import InProcessExecutor
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.model_loader import ModelLoader
-from ChatTTS.model.velocity.plan import Pending, StepPlan
-from ChatTTS.model.velocity.request import EngineRequest
-from ChatTTS.model.velocity.sampling_params import SamplingParams
+from ChatTTS.model.velocity.plan import Future, StepPlan
 from ChatTTS.model.velocity.worker import Worker
 
 from ....support.chat_tools import LIVELY, TEXT
@@ -163,7 +163,7 @@ def bare() -> DecodeSteps:
 
 def some_input(seq_id: int) -> DecodeInput:
     data = make_data(seq_id)
-    draw = Draw(data.sampling, data.key, 2, np.zeros((2, 4), dtype=np.int32), 625)
+    draw = Draw(data.request.sampling, data.request.key, 2, np.zeros((2, 4), dtype=np.int32), 625)
     return DecodeInput(seq_id, 5 + seq_id, np.full(4, seq_id, dtype=np.int32), draw)
 
 
@@ -204,17 +204,17 @@ class WatchedExecutor(InProcessExecutor):
         self.depths: list[int] = []
         self.flying = 0
 
-    def submit(self, plan: StepPlan) -> Pending:
+    def execute_model(self, plan: StepPlan) -> Future:
         self.plans.append(plan)
         self.depths.append(self.flying)
         self.flying += 1
-        pending = super().submit(plan)
+        future = super().execute_model(plan)
 
         def result() -> Any:
             self.flying -= 1
-            return pending()
+            return future.result()
 
-        return result
+        return Future(result)
 
 
 def make_engine(**changes: Any) -> tuple[LLMEngine, WatchedExecutor]:
@@ -225,7 +225,7 @@ def make_engine(**changes: Any) -> tuple[LLMEngine, WatchedExecutor]:
     return LLMEngine(config, executor), executor
 
 
-def make_requests(count: int) -> list[EngineRequest]:
+def make_requests(count: int) -> list[GenerationRequest]:
     requests = []
     for seed in range(count):
         rng = np.random.default_rng(seed)
@@ -249,14 +249,16 @@ def make_requests(count: int) -> list[EngineRequest]:
             most,
             n=1 + seed % 3 // 2,
         )
-        requests.append(EngineRequest(f"r{seed}", prompt, sampling, DrawKey(seed, kind)))
+        requests.append(
+            GenerationRequest(prompt, sampling, DrawKey(seed, kind), request_id=f"r{seed}")
+        )
     return requests
 
 
 NO_CODES = np.zeros((0, 0), dtype=np.int64)
 
 
-def run_staggered(engine: LLMEngine, requests: list[EngineRequest]) -> Joined:
+def run_staggered(engine: LLMEngine, requests: list[GenerationRequest]) -> Joined:
     """Run requests, of which some arrive while others run."""
     joined = Joined()
     for request in requests:
@@ -352,7 +354,9 @@ def test_a_request_that_waits_for_blocks_does_not_hold_up_running_ones(
     endless = SamplingParams((0.0,) * 4, 1.0, 626, 1.0, 60, 60)
     for seed in range(6):
         prompt = Prompt(np.arange(30) + seed, NO_CODES, None, none)
-        engine.add([EngineRequest(f"r{seed}", prompt, endless, DrawKey(seed, Pass.CODE))])
+        engine.add(
+            [GenerationRequest(prompt, endless, DrawKey(seed, Pass.CODE), request_id=f"r{seed}")]
+        )
     run_all(engine, Joined())
     assert sum(executor.depths) > len(executor.depths) / 2
     assert engine.metrics().used_blocks == 0
@@ -374,11 +378,11 @@ def test_joins_and_leaves_do_not_stop_the_pipeline(
     """
     none = np.zeros(9, dtype=np.bool_)
 
-    def request(seed: int, most: int, kind: Pass = Pass.CODE) -> EngineRequest:
+    def request(seed: int, most: int, kind: Pass = Pass.CODE) -> GenerationRequest:
         prompt = Prompt(np.arange(9) + seed, NO_CODES, None, none)
         hot = (1.0,) * (4 if kind is Pass.CODE else 1)
         sampling = SamplingParams(hot, 0.9, 20, 1.1, most, most)
-        return EngineRequest(f"r{seed}", prompt, sampling, DrawKey(seed, kind))
+        return GenerationRequest(prompt, sampling, DrawKey(seed, kind), request_id=f"r{seed}")
 
     lasting = [request(0, 40), request(1, 40)]
     short = [request(2 + i, 3 + i % 3, Pass.REFINE if i % 3 == 2 else Pass.CODE) for i in range(9)]

@@ -20,13 +20,13 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import DeviceLostError, EngineDeadError
 from ChatTTS.model.cuda import failures
 from ChatTTS.model.cuda.failures import PATIENCE_VARIABLE
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.velocity import executor as executors
 from ChatTTS.model.velocity import worker as workers
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
 from ChatTTS.model.velocity.executor import InProcessExecutor
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.plan import Pending, StepMemoryError, StepPlan, StepResult
-from ChatTTS.model.velocity.request import EngineRequest
+from ChatTTS.model.velocity.plan import Future, Pending, StepMemoryError, StepPlan, StepResult
 from ChatTTS.model.velocity.worker import Worker
 
 from ....support.cuda_twins import use_twins
@@ -73,8 +73,11 @@ def bare_worker(stream: Any, pending: Pending) -> Worker:
     """Return a worker that has a stream, and whose runner gives ``pending``."""
     worker = object.__new__(Worker)
     worker._stream, worker._is_lost, worker._patience = stream, False, 0.01
+    worker.depth = 2
     runner: Any = SimpleNamespace(
-        forget=lambda ended: None, add=lambda new: None, submit=lambda plan: pending
+        forget=lambda ended: None,
+        add=lambda new: None,
+        execute_model=lambda plan: Future(pending),
     )
     worker._runner = runner
     worker._stream_context = lambda: torch.inference_mode()  # type: ignore[method-assign]
@@ -115,7 +118,7 @@ def test_a_worker_of_a_device_that_hangs_can_be_closed(monkeypatch: pytest.Monke
     pending = partial(failures.wait_for, stream, 0.0)
     executor = bare_executor(worker := bare_worker(stream, pending))  # type: ignore[arg-type]
     with pytest.raises(DeviceLostError):
-        executor.submit(PLAN)()
+        executor.execute_model(PLAN).result()
     asked = stream.asked
     executor.close()
     assert stream.asked == asked
@@ -180,7 +183,7 @@ def test_a_worker_with_such_an_error_is_kept() -> None:
 
     executor = bare_executor(bare_worker(stream := Endless(), broken))
     with pytest.raises(RuntimeError, match="illegal"):
-        executor.submit(PLAN)()
+        executor.execute_model(PLAN).result()
     executor.close()
     assert stream.asked == 0
     assert len(InProcessExecutor._lost) == 1
@@ -197,12 +200,12 @@ def test_a_worker_tells_too_little_memory_from_other_errors() -> None:
     ):
         worker = bare_worker(None, nothing)
 
-        def submit(plan: StepPlan, text: str = text) -> Pending:
+        def execute_model(plan: StepPlan, text: str = text) -> Future:
             raise RuntimeError(text)
 
-        worker._runner.submit = submit  # type: ignore[union-attr, method-assign]
+        worker._runner.execute_model = execute_model  # type: ignore[union-attr, method-assign]
         with pytest.raises(RuntimeError) as caught:
-            worker.submit(PLAN)
+            worker.execute_model(PLAN)
         assert type(caught.value) is kind
         assert worker._is_lost is (kind is RuntimeError)
         assert "More" not in str(caught.value)
@@ -213,24 +216,24 @@ class Narrow(FakeExecutor):
 
     Attributes:
         refuses: tells for a plan whether there is none.
-        early: whether it is told as the plan is given, and not as it is run.
+        early: whether it is told as the plan is given, and not with its result.
     """
 
     def __init__(self, *, early: bool) -> None:
         super().__init__()
-        self.early, self.depth, self.most_steps = early, 1 + early, 1
+        self.early, self.depth, self.max_steps = early, 1 + early, 1
         self.refused: set[int] = set()
         self.refuses: Callable[[StepPlan], bool] = lambda plan: False
 
-    def submit(self, plan: StepPlan) -> Pending:
+    def execute_model(self, plan: StepPlan) -> Future:
         if self.early:
             self._check(plan)
-        return partial(self.execute_model, plan)
+        return Future(partial(self._result, plan))
 
-    def execute_model(self, plan: StepPlan) -> StepResult:
+    def _result(self, plan: StepPlan) -> StepResult:
         if not self.early:
             self._check(plan)
-        return super().execute_model(plan)
+        return super().execute_model(plan).result()
 
     def _check(self, plan: StepPlan) -> None:
         sequences = {work.seq_id for work in plan.work}
@@ -274,13 +277,14 @@ def test_an_abort_and_too_little_memory_at_once() -> None:
     joined = Joined()
     joined.take(engine.step())
     executor.refuses = lambda plan: True
-    while (step := engine.schedule()) is not None and not step.is_refused:
-        joined.take(engine.update(step, engine.execute(step)))
-    assert step is not None
+    while (step := engine.execute(engine.schedule())) is None or isinstance(
+        step.result, StepResult
+    ):
+        joined.take([] if step is None else engine.update(step))
     output = engine.abort_request(requests[0].request_id)
     assert output is not None
     joined.take([output])
-    joined.take(engine.update(step, engine.execute(step)))
+    joined.take(engine.update(step))
     assert set(joined.errors) == {requests[1].request_id}
     assert joined.finished == {request.request_id for request in requests}
     assert engine.metrics().used_blocks == 0
@@ -351,7 +355,7 @@ def test_ids_beside_and_after_a_step_without_memory(monkeypatch: pytest.MonkeyPa
     assert engine.metrics().used_blocks == 0
 
 
-def added(engine: LLMEngine, requests: list[EngineRequest]) -> Joined:
+def added(engine: LLMEngine, requests: list[GenerationRequest]) -> Joined:
     engine.add(requests)
     return Joined()
 

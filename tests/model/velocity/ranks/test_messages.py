@@ -12,6 +12,8 @@ import pytest
 import torch
 
 from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.generation import GenerationRequest
+from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.plan import (
@@ -32,7 +34,6 @@ from ChatTTS.model.velocity.ranks.messages import (
     is_failure,
 )
 from ChatTTS.model.velocity.ranks.pipes import read_message, write_message
-from ChatTTS.model.velocity.sampling_params import SamplingParams
 
 PROMPT = Prompt(
     np.arange(5),
@@ -41,10 +42,11 @@ PROMPT = Prompt(
     np.array([True, False, False, False, True]),
 )
 SAMPLING = SamplingParams((0.3, 1.0), 0.7, 20, 1.05, 0, 99, n=2)
+REQUEST = GenerationRequest(PROMPT, SAMPLING, DrawKey(2**63, Pass.REFINE, 5), ((0, 1), (2, 3)))
 PLAN = StepPlan(
     ended=(3, 4),
     moves=(BlockMove(MoveKind.OUT, 1, 2),),
-    new=(SequenceData(7, PROMPT, SAMPLING, DrawKey(2**63, Pass.REFINE, 5), ((0, 1), (2, 3))),),
+    new=(SequenceData(7, REQUEST),),
     work=(Work(7, 0, 7, (4, 2, 9), True),),
 )
 RESULT = StepResult(

@@ -1,4 +1,4 @@
-"""The sampling settings of a request of the engine."""
+"""The sampling settings of a request."""
 
 from __future__ import annotations
 
@@ -8,21 +8,31 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from ...errors import ConfigError, shown
-from ...params import NO_TOP_K
-from ..generation import Sampling, usable_penalty, usable_temperature
+import numpy as np
+
+from ..errors import ConfigError, shown
+from ..params import NO_TOP_K, RefineTextParams
 
 N = TypeVar("N", int, float)
 
+# A smaller temperature would overflow float32 logits. Far above it, a draw already gives the most
+# probable token.
+_LEAST_TEMPERATURE = 1e-20
+# Less than float32 holds. numpy warns when a number overflows, and warnings may be errors.
+_MOST = 1e30
+
 
 @dataclass(frozen=True)
-class SamplingParams(Sampling):
+class SamplingParams:
     """The settings of the draws, and the number of samples.
 
     All values are converted to Python's own numbers, because the engine's thread reads them: no
     method of a caller's class may run there.
 
     Attributes:
+        temperature: one value for each codebook (one for text); 0 is greedy.
+        top_p, top_k, repetition_penalty: see ``RefineTextParams``.
+        min_new, max_new: the fewest and the most tokens or frames to generate.
         n: the number of samples of the prompt. They share its blocks.
         best: return only the sample with the highest mean log-probability, when all have ended.
 
@@ -30,6 +40,12 @@ class SamplingParams(Sampling):
         ConfigError: a value is invalid; the message names it.
     """
 
+    temperature: tuple[float, ...]
+    top_p: float
+    top_k: int
+    repetition_penalty: float
+    min_new: int
+    max_new: int
     n: int = 1
     best: bool = False
 
@@ -66,6 +82,33 @@ class SamplingParams(Sampling):
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
+    @classmethod
+    def from_params(cls, params: RefineTextParams, num_codebooks: int) -> SamplingParams:
+        """Return the settings in checked ``params``; one temperature is used for all codebooks.
+
+        Raises:
+            ConfigError: the number of temperatures is neither one nor ``num_codebooks``.
+        """
+        given = params.temperature
+        values = np.ravel(given).tolist() * (num_codebooks if np.ndim(given) == 0 else 1)
+        if len(values) != num_codebooks:
+            raise ConfigError(
+                f"temperature has {len(values)} values; this pass draws {num_codebooks}"
+            )
+        return cls(
+            temperature=tuple(usable_temperature(value) for value in values),
+            top_p=float(params.top_P),
+            top_k=min(int(params.top_K), NO_TOP_K),
+            repetition_penalty=usable_penalty(params.repetition_penalty),
+            min_new=min(int(params.min_new_token), int(params.max_new_token), NO_TOP_K),
+            max_new=min(int(params.max_new_token), NO_TOP_K),
+        )
+
+    @property
+    def is_greedy(self) -> bool:
+        """Return whether no draw depends on the key."""
+        return not any(self.temperature)
+
 
 _WANTED = {
     "temperature": "finite, 0 or more",
@@ -76,6 +119,17 @@ _WANTED = {
     "max_new": "at least 1",
     "n": "between 1 and 65536",
 }
+
+
+def usable_temperature(value: float) -> float:
+    """Return a float that float32 logits can be divided by, or 0 (greedy) for a smaller one."""
+    number = float(value)
+    return min(number, _MOST) if number >= _LEAST_TEMPERATURE else 0.0
+
+
+def usable_penalty(value: float) -> float:
+    """Return a float that float32 holds. Values beyond these bounds give equal draws."""
+    return min(max(float(value), 1 / _MOST), _MOST)
 
 
 def _flag(name: str, value: Any) -> bool:

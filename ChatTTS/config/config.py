@@ -150,6 +150,8 @@ class VoiceDefaults:
         speakers: speaker strings by name.
         code, refine: defaults of single fields of the request parameters.
         refine_trained: whether the model was trained to refine texts.
+        refine_keeps_words: whether refining only adds breaks, laughs and fillers. Then a pass that
+            shall add nothing is left out, and an answer with other words is not used.
         samples_trained: whether the model was trained to follow sample prompts.
         characters: those beyond the published set that the voice was trained on, which the text
             rules keep.
@@ -171,6 +173,7 @@ class VoiceDefaults:
     code: Mapping[str, Any] = field(default_factory=dict)
     refine: Mapping[str, Any] = field(default_factory=dict)
     refine_trained: bool = True
+    refine_keeps_words: bool = False
     samples_trained: bool = True
     characters: str = ""
     pronunciation: str | None = None

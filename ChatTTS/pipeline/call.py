@@ -18,6 +18,7 @@ from .decoding import UtteranceDecoder
 from .frame_generation import choose_seed, refine, speak
 from .guard import RETRY, make_guard
 from .model import Model
+from .refined_words import asks_for_nothing
 from .results import EmptySpeechError, SpokenText, Waveforms
 from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
 from .streams import GenerationThread
@@ -54,8 +55,11 @@ class InferCall:
         self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
     ) -> list[Utterance]:
         """Return the utterances with the texts that the refine pass gives them."""
-        if not self.model.config.defaults.refine_trained:
+        defaults = self.model.config.defaults
+        if not defaults.refine_trained:
             logger.info("this checkpoint was not trained to refine texts: they stay as they are")
+            return list(utterances)
+        if defaults.refine_keeps_words and asks_for_nothing(params.prompt):
             return list(utterances)
         answers = refine(
             self.model,

@@ -24,6 +24,7 @@ from ..params import InferCodeParams, RefineTextParams
 from ..text.duration import longest_seconds
 from .guard import Guard
 from .model import Model
+from .refined_words import keeps_words
 from .results import Fault
 from .schedules import FRAMES_PER_SECOND
 from .utterance import Utterance, UtteranceUpdate
@@ -89,13 +90,14 @@ def refine(
     """Run the refine pass; yield each utterance with its new text once that is complete.
 
     Where the pass gives no text, the utterance keeps its own, with a warning. After an interrupt
-    it keeps its own without one. So does an utterance that a voice can say, but not spell: this
-    pass reads and writes letters.
+    it keeps its own without one, and where a pass that shall keep the words has changed them. So
+    does an utterance that a voice can say, but not spell: this pass reads and writes letters.
     """
     if model.tokenizer.front_end is not None:
         unspelled = [u for u in utterances if not model.tokenizer.spells(u.text)]
         yield from unspelled
         utterances = [u for u in utterances if u not in unspelled]
+    only_adds = model.config.defaults.refine_keeps_words
     sampling = SamplingParams.from_params(params, num_codebooks=1)
     requests = {
         u: _request(
@@ -122,6 +124,9 @@ def refine(
                 text = ""
             elif not text:
                 logger.warning("refining gave nothing for %r; it stays as it is", u.shown[:40])
+            elif only_adds and not keeps_words(u.text, text, params.prompt):
+                logger.info("refining changed words of %r; it stays as it is", u.shown[:40])
+                text = ""
             yield replace(u, text=text or u.text)
 
 

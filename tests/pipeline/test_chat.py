@@ -260,6 +260,23 @@ def test_a_checkpoint_without_refine_skips_it(
     assert "not trained to refine" in caplog.text
 
 
+def test_a_checkpoint_whose_refine_pass_only_adds(tmp_path: Path) -> None:
+    """This one has learned nothing: its answers have other words, and are not used."""
+    copied = copy_checkpoint(tmp_path)
+    change_json(copied / "asset" / "config.json", defaults={"refine_keeps_words": True})
+    chat = Chat()
+    chat.load_or_raise("custom", custom_path=copied, device="cpu")
+
+    def refined(prompt: str) -> tuple[object, int]:
+        params = {"prompt": prompt, "manual_seed": 1, "max_new_token": 20, "show_tqdm": False}
+        with Recording(chat) as recording:
+            found = chat.infer("Hello you.", refine_text_only=True, params_refine_text=params)
+        return found, sum(r.key.kind is Pass.REFINE for r in recording.requests)
+
+    assert refined("[oral_0][laugh_0][break_0]") == ("Hello you.", 0)
+    assert refined("[oral_2][laugh_0][break_0]") == ("Hello you.", 1)
+
+
 @pytest.mark.slow
 def test_the_bundled_voice_speaks_by_its_defaults(bundled: Chat) -> None:
     params = bundled.InferCodeParams(manual_seed=1)

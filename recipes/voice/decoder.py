@@ -10,6 +10,7 @@ Decoder's mels, its discriminator hears the sound, and both networks are moved b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -97,13 +98,12 @@ def warm(settings: DecoderSettings, reads_other_states: bool = False) -> Decoder
 
     Args:
         settings: those for new networks.
-        reads_other_states: the language model was trained further. Its states are others now, so
-            the Decoder follows them alone at first, and discriminators do not learn from that.
+        reads_other_states: the language model was trained further. Its states are others now, and
+            the Decoder follows them by itself, with mels and their discriminator: through the
+            sound it would lose more than it learns.
     """
     known = replace(settings, looked_from=0.0, heard_from=0.0, rate=3e-4, vocoder_rate=2e-4)
-    if reads_other_states:
-        return replace(known, looked_from=0.1, heard_from=0.2, rate=6e-4)
-    return known
+    return replace(known, heard_from=math.inf) if reads_other_states else known
 
 
 def decoder_config(hidden: int) -> ConvNetConfig:

@@ -96,8 +96,7 @@ def voice_defaults(
         "speakers": speaker_strings(hidden, places),
         "code": {"prompt": f"[speed_{DEFAULT_SPEED}]", "temperature": 0.1, **drawing},
         "refine": {"prompt": "[oral_0][laugh_0][break_0]", "temperature": 0.3, **drawing},
-        # So far it garbles texts: copying them needs more steps than it had.
-        "refine_trained": False,
+        "refine_keeps_words": True,
         "samples_trained": True,
         "characters": CHARACTERS,
         "pronunciation": "phonemes",

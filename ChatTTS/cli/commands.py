@@ -57,7 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return end.code if isinstance(end.code, int) else 1
     console = Console(verbose=args.verbose, quiet=args.quiet)
     with console_logging(console):
-        return _run(args, console)
+        status = _run(args, console)
+    if failures := sys.modules.get("ChatTTS.model.cuda.failures"):  # no GPU without it
+        failures.leave_if_lost(status)
+    return status
 
 
 def _run(args: argparse.Namespace, console: Console) -> int:

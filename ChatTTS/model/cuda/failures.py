@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from typing import Protocol
+
+import torch
+from torch import Tensor
 
 from ...errors import ConfigError, DeviceLostError, shown
 
@@ -82,6 +87,29 @@ def wait_for(work: Submitted, seconds: float) -> None:
                 "another process may use it again: nvidia-smi and the system's log tell more"
             )
         time.sleep(0 if waited < _AWAKE_SECONDS else _POLL_SECONDS)
+
+
+def on_host(values: Tensor) -> Tensor:
+    """Return what a device computes, once it has done all work of the current stream.
+
+    Raises:
+        DeviceLostError: the device does not answer.
+    """
+    if values.is_cuda:
+        wait_for(torch.cuda.current_stream(values.device), patience())
+    return values.cpu()
+
+
+def leave_if_lost(status: int) -> None:
+    """End the process at once, with ``status``, if it has lost a GPU.
+
+    The interpreter's end would free what is on the device, and wait for it.
+    """
+    if LOST.is_set():
+        logging.shutdown()
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(status)
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:

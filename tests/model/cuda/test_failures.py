@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
 
+from ChatTTS.cli import main
 from ChatTTS.errors import ConfigError, DeviceLostError, EngineDeadError
 from ChatTTS.model.cuda import failures, graphs
 from ChatTTS.model.cuda.failures import (
@@ -97,6 +100,32 @@ def test_an_error_of_the_work_is_passed_on() -> None:
 
     with pytest.raises(RuntimeError, match="illegal"):
         wait_for(SimpleNamespace(query=query), 1.0)
+
+
+def test_what_a_device_computes_is_copied_once_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock(monkeypatch)
+    values = SimpleNamespace(is_cuda=True, device=0, cpu=lambda: clock.now)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Work(clock, 0.25))
+    assert 0.25 <= failures.on_host(cast("torch.Tensor", values)) < 0.26
+    monkeypatch.setenv(PATIENCE_VARIABLE, "0.5")
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: Work(clock, math.inf))
+    with pytest.raises(DeviceLostError):
+        failures.on_host(cast("torch.Tensor", values))
+    assert torch.equal(failures.on_host(torch.ones(2)), torch.ones(2))
+
+
+def test_a_command_that_lost_its_device_ends_at_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    assert main(["cache"]) == 0
+    assert not ended
+    failures.LOST.set()
+    main(["cache"])
+    assert ended == [0]
 
 
 def test_patience_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ...adapters import Adapter
 from ...cuda.adapters import pack_adapters
+from ...cuda.failures import on_host
 from ...cuda.kernels.embedding import embed_rows
 from ...cuda.kernels.norm import rms_norm
 from ...cuda.kernels.prefill import tiles_of
@@ -105,7 +106,7 @@ class TritonLlama:
         x = self._layers(x, rows, pool, adapter_of=adapter_of)
         if not self._share.is_last:
             return x
-        return self._drawn(x[self._put(batch.draws)]).cpu()
+        return on_host(self._drawn(x[self._put(batch.draws)]))
 
     def hiddens(
         self,

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ...cuda.failures import on_host
 from ...cuda.graphs import Recorder, Recording
 from ...cuda.kernels.prefill import tiles_of
 from ...cuda.layers import AttentionMetadata
@@ -94,7 +95,7 @@ class RecordedLlama:
 
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
         assert pool is self._pool, "recorded steps know one pool"
-        return self.launch(batch).cpu()
+        return on_host(self.launch(batch))
 
     @torch.inference_mode()
     def launch(self, batch: InputBatch) -> Tensor:

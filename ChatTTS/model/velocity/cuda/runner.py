@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....utils.progress import progress
+from ...cuda.failures import patience, wait_for
 from ...cuda.support import on_device
 from ...draws import Pass
 from ...embed import RowKind
@@ -198,6 +199,6 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
     if pool.is_cuda:
         # Wait for this stream alone: waiting for the whole device would break a recording that
         # another thread makes.
-        torch.cuda.current_stream(pool.device).synchronize()
+        wait_for(torch.cuda.current_stream(pool.device), patience())
     logger.info("recorded %d steps in %.1f s", recorder.captures, recorder.seconds)
     return GraphRunner(model, pool, prompts, decode)

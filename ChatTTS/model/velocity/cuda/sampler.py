@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...cuda.failures import on_host
 from ...cuda.kernels.sampling import DrawState, draw_codes, pack_draws
 from ...cuda.text_draws import draw_texts
 from ...sampling import Draw
@@ -42,7 +43,7 @@ class TritonSampler:
         # All rows of a pass have one end.
         draw_ids_of(logits.contiguous(), state, rows[0].end, ids, logprobs, finite)
         return Drawn(
-            ids.cpu().numpy().astype("int64"),
+            on_host(ids).numpy().astype("int64"),
             logprobs.mean(dim=1).cpu().numpy(),
             finite.bool().cpu().numpy(),
         )

@@ -355,7 +355,7 @@ def _refuse_contradictions(layer: Sequence[_Setting]) -> None:
     for option, value, origin in layer:
         if option.is_flag and value:
             if option.dest in flags:
-                raise UsageError(f"{flags[option.dest]} contradicts {origin}: leave one out")
+                raise UsageError(f"{flags[option.dest]} contradicts {origin}: let one be false")
             flags[option.dest] = origin
 
 

@@ -186,7 +186,10 @@ def test_verbosity_is_a_setting_as_well(monkeypatch: pytest.MonkeyPatch) -> None
         ('voice = "a\\u0000"', "x.toml: voice has the character NUL"),
         ("verbose = -1", "x.toml: verbose must be 0 or more, not -1"),
         ("no_grpc = true\nno-grpc = true", "x.toml: no_grpc is there twice"),
-        ("open = true\nrequire_keys = true", "open in x.toml contradicts require_keys in x.toml"),
+        (
+            "open = true\nrequire_keys = true",
+            "open in x.toml contradicts require_keys in x.toml: let",
+        ),
         ('config = "y.toml"', "x.toml: config names another file"),
         ("port = ", "x.toml: the configuration is no TOML"),
         ("port = 1" + "0" * 5000, "x.toml: the configuration is no TOML"),

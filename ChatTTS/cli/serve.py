@@ -11,7 +11,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ChatTTSError, ConfigError, EngineDeadError, EngineUnavailableError
+from ..errors import ChatTTSError, ConfigError, EngineDeadError, EngineUnavailableError, shown
 from ..utils.garbage import leave_out_objects, unwatched
 from .configuration import make_configurable
 from .console import Console, UsageError, counted
@@ -48,6 +48,7 @@ which --config names (max_running = 8). Options go before variables, and these b
 Exit status: 0 after Ctrl-C or SIGTERM, 70 if the engine failed (restart the server), 1 if the
 server could not start, 2 for a wrong command line, variable or file, 130 after a second Ctrl-C.
 """
+_LAST_PORT = 65535
 _GRPC_PACKAGES = ("grpc", "grpc_health", "grpc_reflection")
 _log = logging.getLogger("ChatTTS.serving")
 
@@ -169,6 +170,10 @@ def _settings(args: argparse.Namespace) -> Settings:
 
     if args.engine != "velocity":
         raise UsageError("the server needs --engine velocity: the other runs one call at a time")
+    for name in ("port", "grpc_port", "wyoming_port"):
+        port = getattr(args, name)
+        if port is not None and not 0 <= port <= _LAST_PORT:
+            raise ConfigError(f"{name} must be from 0 to {_LAST_PORT}, not {shown(port)}")
     named = {name: getattr(args, name) for name, _, _ in (*LIMITS, *SCRIPT_LIMITS)}
     for _, field, _ in SCRIPT_SIZES:
         given = getattr(args, field)

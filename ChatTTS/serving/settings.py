@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..errors import ConfigError, shown
+from ..errors import ConfigError
 from ..text.lexicon import Lexicon
 
 MEBI = 1 << 20
 PROTOCOLS = ("elevenlabs", "deepgram", "cartesia")
 """Protocols of other vendors that the server speaks besides its own interfaces."""
-_LAST_PORT = 65535
 _PRINTABLE = re.compile("[!-~]+")
 
 
@@ -192,10 +191,6 @@ class Settings:
         for name in ("drain_seconds", "shutdown_seconds"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must be 0 or more")
-        for name in ("port", "grpc_port", "wyoming_port"):
-            port = getattr(self, name)
-            if port is not None and not 0 <= port <= _LAST_PORT:
-                raise ConfigError(f"{name} must be from 0 to {_LAST_PORT}, not {shown(port)}")
         ports = [port for port in (self.port, self.grpc_port, self.wyoming_port) if port]
         if len(ports) != len(set(ports)):
             raise ConfigError(

@@ -242,8 +242,23 @@ def test_all_that_causes_an_error_is_named_and_nothing_else(
     monkeypatch.setenv("CHATTTS_SERVE_GRPC_PORT", "5")
     err = refused(capfd, file="port = 5\nmax_running = 8\n")
     assert "(port in x.toml, CHATTTS_SERVE_GRPC_PORT)" in err
+    monkeypatch.delenv("CHATTTS_SERVE_GRPC_PORT")
+    # Without the first line comes another error.
+    err = refused(capfd, file="max_running = 0\nmax_waiting = 0\n")
+    assert "running must be above 0, not 0 (max_running in x.toml)" in err
     # The user has just written the option.
+    monkeypatch.setenv("CHATTTS_SERVE_GRPC_PORT", "5")
     assert "(CHATTTS_SERVE_GRPC_PORT)" in refused(capfd, "--port", "5", file="port = 6\n")
+
+
+def test_names_with_line_breaks_stay_on_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    name = "a\nport = 7\x1b.toml"
+    Path(name).write_text("port = 8\n")
+    out = printed(capfd, "--config", name)
+    assert "port = 8  # file a\\nport = 7\\x1b.toml\n" in out
+    assert tomllib.loads(out)["port"] == 8
+    Path(name).write_text("prt = 8\n")
+    assert "\\x1b" in refused(capfd, "--config", name)
 
 
 def test_files_that_cannot_be_read(capfd: pytest.CaptureFixture[str]) -> None:
@@ -321,6 +336,13 @@ def test_what_was_printed_can_be_read(capfd: pytest.CaptureFixture[str]) -> None
     assert served("--config", "y.toml") == served(
         "--port", "1", "--alias", "alloy=anna", "--open", "--max-running", "3"
     )
+
+
+def test_texts_are_escaped() -> None:
+    voice = "a\x7f\x1b\\\"'\n\r\t安\U0001f600# \u2028"
+    args = SERVE.parse_args([f"--voice={voice}", "--name=", f"--name={voice}"])
+    table = tomllib.loads(args.configuration.text(args, {}, ""))
+    assert (table["voice"], table["name"]) == (voice, ["", voice])
 
 
 def test_what_no_toml_file_can_have_is_refused(capfd: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,8 @@ from ChatTTS.cli.options import Parser
 from ChatTTS.cli.serve import _checked, add_to
 from ChatTTS.serving.settings import MEBI, Settings
 
+from ..support.places import ROOT
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
@@ -390,3 +392,12 @@ def test_the_help_names_both_other_ways(capfd: pytest.CaptureFixture[str]) -> No
     text = capfd.readouterr().out
     for words in ("CHATTTS_SERVE_MAX_RUNNING=8", "--config", "--print-config"):
         assert words in text
+
+
+def test_the_file_of_the_documentation_is_one() -> None:
+    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    example = page.partition("```toml\n# serve.toml\n")[2].partition("```")[0]
+    Path("x.toml").write_text(example, encoding="utf-8")
+    args = _parse(["serve", "--config", "x.toml"])
+    assert (args.host, args.running, args.log_texts) == ("0.0.0.0", 8, True)
+    assert args.cors == ["https://a.example", "https://b.example"]

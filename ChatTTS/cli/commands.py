@@ -101,6 +101,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     if not arguments:
         parser.print_help()
         parser.exit(2)
+    args: argparse.Namespace
     # argparse does not take words after an option that follows other words: `say hi -o a.wav you`.
     args, left = parser.parse_known_args(arguments)
     unknown = [word for word in left if word.startswith("-") and word != "-"]

@@ -71,6 +71,26 @@ def read_config(choice: ModelChoice, *, download: bool = True) -> Config:
     return Config.from_file(choice.find(download=download).config)
 
 
+def check_engine_options(args: argparse.Namespace) -> None:
+    """Check the options of :func:`~.options.add_engine_options` that need no checkpoint.
+
+    Raises:
+        ConfigError: a value is invalid; the message names it.
+        UsageError: an adapter's name is invalid.
+    """
+    from ..model.velocity.configs import EngineArgs
+
+    EngineArgs(
+        model="",
+        num_threads=args.threads,
+        kv_memory=args.memory,
+        tensor_parallel_size=args.tensor_parallel_size,
+        pipeline_parallel_size=args.pipeline_parallel_size,
+        distributed_executor_backend=args.distributed_executor_backend,
+        adapters=adapter_options(args.adapter),
+    ).create_engine_config()
+
+
 def load_chat(choice: ModelChoice, args: argparse.Namespace, console: Console) -> Chat:
     """Load the checkpoint by the options of :func:`~.options.add_engine_options`."""
     console.note(f"loading the model: {choice.label}")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from ..errors import ConfigError
+from ..errors import ConfigError, printable
+from .configuration import Configuration
 from .console import UsageError
 
 if TYPE_CHECKING:
@@ -24,12 +25,28 @@ _LEVELS = (
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's parser, but it keeps the line breaks of help texts and prints one-line errors."""
+    """argparse's parser, but it keeps the line breaks of help texts and prints one-line errors.
+
+    Attributes:
+        configuration: where options that are not given may be set; ``None`` for nowhere.
+    """
+
+    configuration: Configuration | None = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(
             formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options
         )
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse the words; options that they lack come from the configuration."""
+        if self.configuration is None:
+            return super().parse_known_args(args, namespace)
+        given, left = super().parse_known_args(args, self.configuration.blank(namespace))
+        try:
+            return self.configuration.complete(given), left
+        except UsageError as error:
+            self.error(printable(str(error)))
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"chattts: error: {message} (see `{self.prog} --help`)\n")

@@ -6,6 +6,7 @@ import argparse
 import configparser
 import http.server
 import json
+import os
 import re
 import shlex
 import shutil
@@ -15,6 +16,7 @@ import threading
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import yaml
@@ -45,11 +47,18 @@ def instructions(name: str) -> list[str]:
     return [line.partition(" ")[2] for line in lines() if line.startswith(f"{name} ")]
 
 
-def entry() -> argparse.Namespace:
-    """Return the parsed command line of the image."""
+def variables() -> dict[str, str]:
+    """Return the environment of the image."""
+    return dict(word.split("=", 1) for word in shlex.split(" ".join(instructions("ENV"))))
+
+
+def entry(*words: str) -> argparse.Namespace:
+    """Return the parsed command line of the image, with further words, in its environment."""
     program, *arguments = json.loads(instructions("ENTRYPOINT")[-1])
     assert program == "chattts"
-    return _parse(arguments)
+    options = {name: text for name, text in variables().items() if name.startswith("CHATTTS_")}
+    with mock.patch.dict(os.environ, options):
+        return _parse([*arguments, *words])
 
 
 def compose() -> dict[str, Any]:
@@ -78,8 +87,7 @@ def test_the_image_listens_where_it_says() -> None:
 
 def test_the_image_asks_for_keys_or_the_option_open() -> None:
     assert entry().needs_keys is True
-    _, *arguments = json.loads(instructions("ENTRYPOINT")[-1])
-    assert _parse([*arguments, "--open"]).needs_keys is False
+    assert entry("--open").needs_keys is False
     # Compose refuses to start without keys.
     assert compose()["environment"][_KEYS_VARIABLE].startswith(f"${{{_KEYS_VARIABLE}:?")
 
@@ -91,10 +99,9 @@ def test_a_failed_server_is_restarted() -> None:
 
 def test_the_image_keeps_voices_scripts_and_caches_in_volumes_of_its_user() -> None:
     volumes = json.loads(instructions("VOLUME")[-1])
-    variables = dict(word.split("=", 1) for word in shlex.split(" ".join(instructions("ENV"))))
     kept = [str(entry().voices), str(entry().scripts_folder)]
-    assert volumes == [*kept, variables["XDG_CACHE_HOME"]]
-    assert variables["HF_HOME"].startswith(volumes[-1])
+    assert volumes == [*kept, variables()["XDG_CACHE_HOME"]]
+    assert variables()["HF_HOME"].startswith(volumes[-1])
     user = instructions("USER")[-1]
     made = next(line for line in instructions("RUN") if "useradd" in line)
     assert f"--owner={user}" in made
@@ -155,8 +162,7 @@ def test_the_image_is_healthy_when_the_server_is_ready(status: int, code: int) -
 
 def test_compose_adds_options_and_variables_that_there_are() -> None:
     service = compose()
-    _, *arguments = json.loads(instructions("ENTRYPOINT")[-1])
-    assert callable(_parse([*arguments, *service["command"]]).run)
+    assert callable(entry(*service["command"]).run)
     assert list(service["environment"]) == [_KEYS_VARIABLE]
     assert service["ports"] == [f"127.0.0.1:{port}:{port}" for port in PORTS]
 

@@ -158,7 +158,7 @@ def test_ten_thousand_that_wait_cost_little_each(monkeypatch: pytest.MonkeyPatch
     for group in groups[: 3 * number // 4]:
         assert scheduler.abort(group.request_id) == group.sequences
     assert scheduler.stats.waiting == number // 4
-    assert len(scheduler._waiting._heap) <= number // 2
+    assert len(scheduler._queues.waiting._heap) <= number // 2
     while (plan := scheduler.schedule()) is not None:
         scheduler.update(plan, engine.worker.run(plan))
     assert all(group.unfinished == 0 for group in groups)

@@ -319,6 +319,8 @@ class Engine:
             check(self.scheduler)
             if following is not None:
                 assert 1 <= following.steps <= self.ahead
+                first_step = sum(work.count for work in following.work)
+                assert first_step <= self.config.max_num_batched_tokens
                 self._submit(following)
         return self.in_flight[0]
 

@@ -107,8 +107,9 @@ class SequenceQueues:
 
 def uncomputed_at_start(seq: Sequence) -> int:
     """Return the most positions that a waiting sequence has to compute once it starts."""
-    is_computed = seq.status is SequenceStatus.SWAPPED or _find_donor(seq) is not None
-    return 1 if is_computed else len(seq)
+    if seq.status is SequenceStatus.SWAPPED:
+        return len(seq) - seq.computed
+    return 1 if _find_donor(seq) is not None else len(seq)
 
 
 def _find_donor(seq: Sequence) -> Sequence | None:

@@ -169,9 +169,9 @@ class Scheduler:
         for seq in self._queues.running:
             if len(seq) - seq.computed > 1 and not seq.plans_in_flight:
                 budget -= _add_chunk(chunks, seq, budget)
-        while budget and self._queues.has_room and (new := self._queues.start_next()) is not None:
+        while budget and (new := self._queues.start_next()) is not None:
             budget -= _add_chunk(chunks, new, budget)
-        return self._plan(chunks)
+        return self._in_flight.add(chunks, self._blocks.take_moves()) if chunks else None
 
     def _decodes(self, most: int) -> list[Chunk]:
         """Return the running sequences that need one position, the first ones in order.
@@ -217,7 +217,7 @@ class Scheduler:
         if moving is None:
             return None
         rests = len(moving) >= _MANY and bool(plans[-1][0].new)
-        admits = not rests and self._queues.has_room and self._queues.may_start()
+        admits = not rests and self._queues.may_start()
         if admits and not self._may_start_ahead(len(moving)):
             return None
         lefts = (seq.group.limit - len(seq.ids) - seq.drawing for seq in moving)
@@ -228,12 +228,11 @@ class Scheduler:
         chunks = [(seq, 1) for seq in moving]
         while (
             admits
-            and self._queues.has_room
             and self._may_start_ahead(sum(count for _, count in chunks))
             and (newcomer := self._queues.start_next()) is not None
         ):
             chunks.append((newcomer, len(newcomer) - newcomer.computed))
-        return self._plan(chunks, steps)
+        return self._in_flight.add(chunks, self._blocks.take_moves(), steps) if chunks else None
 
     def _moving_on(self) -> list[Sequence] | None:
         """Return the running sequences that go on after the plans in flight, so far as is known.
@@ -259,10 +258,6 @@ class Scheduler:
         if seq is None:
             return False
         return planned + uncomputed_at_start(seq) <= self._config.max_num_batched_tokens
-
-    def _plan(self, chunks: list[Chunk], steps: int = 1) -> StepPlan | None:
-        """Return the plan that moves these sequences; ``None`` if there are none."""
-        return self._in_flight.add(chunks, self._blocks.take_moves(), steps) if chunks else None
 
     # ------------------------------------------------------------ the result of a step
 
@@ -298,19 +293,19 @@ class Scheduler:
             elif not work.draws:
                 self._commit(seq, work.start + work.count)
             else:
-                kept[seq] = own = []
+                kept[seq] = kept_rows = []
                 for computed, row in enumerate(rows, work.start + work.count):
                     if not finite[row]:
                         self._end(seq, FinishReason.ABORT, NOT_FINITE)
                         break
                     self._commit(seq, computed)
                     if self._append(seq, ids[row], logprobs[row]):
-                        own.append(row)
+                        kept_rows.append(row)
                     if seq.finish is not None:
                         break
         advances, has_ended = [], False
-        for seq, own in kept.items():
-            advances.append(Advance(seq, own))
+        for seq, kept_rows in kept.items():
+            advances.append(Advance(seq, kept_rows))
             has_ended |= seq.finish is not None
         if has_ended:
             self._queues.drop_ended()

@@ -39,23 +39,22 @@ class SequenceQueues:
         self.preempted_recompute = 0
         self.preempted_swap = 0
 
-    @property
-    def has_room(self) -> bool:
-        """Return whether another sequence may run, if there are blocks for it."""
-        return len(self.running) < self._max_running
-
     def may_start(self) -> bool:
-        """Return whether the first waiting sequence may find enough blocks.
+        """Return whether the first waiting sequence may run now, and may find enough blocks.
 
         This is a quick test: ``wanted`` is how many it needed when it was last tried.
         """
         seq, spare = self.waiting.peek(), len(self.running)
-        if seq is None:
+        if seq is None or spare >= self._max_running:
             return False
         return not spare or self._blocks.device.available - spare >= max(1, seq.wanted)
 
     def start_next(self) -> Sequence | None:
-        """Start the first waiting sequence, if there are blocks for all its positions."""
+        """Start the first waiting sequence, if it may run and has blocks for all its positions.
+
+        Returns:
+            It; ``None`` if it did not start.
+        """
         seq = self.waiting.peek()
         if seq is None or not self.may_start():
             return None

@@ -53,7 +53,7 @@ class TorchBlocks:
     """Blocks of [layers, 2 (keys, values), kv heads, positions, head size], as torch reads them.
 
     Args:
-        shape: sizes; of a rank, its own layers and heads (see ``Share.local``).
+        shape: sizes; of a rank, its own layers and heads (see ``Shard.local``).
     """
 
     def __init__(

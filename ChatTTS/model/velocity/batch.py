@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..share import Share
+from ..shard import Shard
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,14 +85,14 @@ class AttentionProbe:
             np.empty(len(self.out), dtype=np.float32),
         )
 
-    def of_share(self, share: Share) -> AttentionProbe:
+    def of_shard(self, shard: Shard) -> AttentionProbe:
         """Return the probe with layers and heads as a rank counts them, those of others as -1.
 
         The rank fills in its part of ``out``, which both share; the rest of it is 0.
         """
-        if share.ranks == share.stages == 1:
+        if shard.ranks == shard.stages == 1:
             return self
-        layers, heads = share.layers, share.heads
+        layers, heads = shard.layers, shard.heads
         is_own = np.isin(self.layers, layers) & np.isin(self.heads, heads)
         self.out[:] = 0
         return replace(

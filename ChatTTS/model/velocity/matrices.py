@@ -41,8 +41,8 @@ class Matrix(Protocol):
         ...
 
 
-# Makes a matrix of weights [outputs, inputs], which in the share of one rank has pieces of so many
-# outputs (see share.py).
+# Makes a matrix of weights [outputs, inputs], which in the shard of a rank has pieces of this many
+# outputs (see shard.py).
 MatrixMaker = Callable[[Tensor, int], Matrix]
 
 

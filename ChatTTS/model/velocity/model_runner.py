@@ -106,7 +106,7 @@ class ModelRunner:
         self._num_codebooks = model.embed.num_codebooks
         self.ends = model.ends
         self._head_device = model.embed.code.weight.device
-        self._is_first, self._is_last = model.share.is_first, model.share.is_last
+        self._is_first, self._is_last = model.shard.is_first, model.shard.is_last
         self._adapters: dict[str | None, int] = {None: -1}
         self._adapters |= {adapter.name: i for i, adapter in enumerate(model.adapters)}
         # The rows of the last step with a probe, what they wanted, and that probe.

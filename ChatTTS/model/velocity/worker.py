@@ -24,7 +24,7 @@ from ...utils.folders import cache_folder
 from ..cuda.failures import is_lasting, is_out_of_memory, patience, wait_for
 from ..cuda.graphs import ENGINE_PRIORITY, give_back_memory
 from ..embed import RowKind
-from ..share import Peers
+from ..shard import Peers
 from ..tokenizer import Tokenizer
 from .batch import InputBatch
 from .configs import CacheConfig, EngineConfig
@@ -169,7 +169,7 @@ class Worker:
         assert runner is not None
         try:
             with self._stream_context():
-                if drawn and not self.model.share.is_last:
+                if drawn and not self.model.shard.is_last:
                     runner.append(drawn)
                 runner.forget(plan.ended)
                 for move in plan.moves:

@@ -47,7 +47,7 @@ def open_store(address: str) -> tuple[Any, int]:
 
 
 class DistributedPeers:
-    """See :class:`~ChatTTS.model.share.Peers`.
+    """See :class:`~ChatTTS.model.shard.Peers`.
 
     Args:
         address, port: of the store where the ranks find one another.

@@ -1,6 +1,6 @@
-"""The part of a model that one rank computes, and what it needs of the others.
+"""The shard of a model that one rank computes, and what it needs of the other ranks.
 
-Ranks of one stage share each layer (tensor parallelism), and stages follow one another (pipeline
+Ranks of one stage divide each layer (tensor parallelism), and stages follow one another (pipeline
 parallelism). Every product is split by its outputs, and its inputs are gathered. So no sum is ever
 split: each number has one accumulator, and the bits are those of a single rank.
 """
@@ -39,7 +39,7 @@ class Peers(Protocol):
 
 
 @dataclass(frozen=True)
-class Share:
+class Shard:
     """The part of a model that one rank has.
 
     A layer has as many pieces as heads of keys and values. A rank has adjacent pieces: these heads
@@ -112,9 +112,9 @@ class Share:
         """Return how many of a product's outputs a piece has; the last one may have fewer."""
         return -(-outputs // self.shape.num_key_value_heads)
 
-    def own(self, outputs: int) -> range:
+    def outputs(self, count: int) -> range:
         """Return the rank's part of the outputs of a product."""
-        return self._of(self.rank, outputs)
+        return self._of(self.rank, count)
 
     def columns(self, outputs: int) -> list[int]:
         """Return how many of a product's outputs each rank of the stage has."""

@@ -20,11 +20,11 @@ from .llama_config import LlamaShape
 class Peers(Protocol):
     """The exchange of a rank with other ranks. All of them call alike."""
 
-    def gather(self, own: Tensor, columns: Sequence[int]) -> Tensor:
+    def gather(self, part: Tensor, columns: Sequence[int]) -> Tensor:
         """Return the columns of all ranks of the stage side by side.
 
         Args:
-            own: [rows, own columns].
+            part: [rows, columns of this rank].
             columns: how many columns each rank has.
         """
         ...
@@ -95,8 +95,8 @@ class Shard:
     def heads(self) -> range:
         """The heads of queries of the rank."""
         group = self.shape.num_attention_heads // self.shape.num_key_value_heads
-        own = self.kv_heads
-        return range(own.start * group, own.stop * group)
+        kv_heads = self.kv_heads
+        return range(kv_heads.start * group, kv_heads.stop * group)
 
     @property
     def local(self) -> LlamaShape:

@@ -65,10 +65,10 @@ class ThreadPeers:
     def __init__(self, shard: Shard, stages: Sequence[Stage], turns: Turns) -> None:
         self._shard, self._stages, self._turns = shard, stages, turns
 
-    def gather(self, own: Tensor, columns: Sequence[int]) -> Tensor:
+    def gather(self, part: Tensor, columns: Sequence[int]) -> Tensor:
         stage, rank = self._stages[self._shard.stage], self._shard.rank
-        assert own.shape[1] == columns[rank]
-        stage.parts[rank] = own.clone()
+        assert part.shape[1] == columns[rank]
+        stage.parts[rank] = part.clone()
         self._turns.wait(stage.barrier.wait)
         whole = torch.cat(stage.parts, dim=1)
         self._turns.wait(stage.barrier.wait)

@@ -73,7 +73,7 @@ class _Layer:
 
 
 class TorchLlama:
-    """A Llama (Touvron et al. 2023) on torch's own operators.
+    """A Llama (Touvron et al. 2023) on torch's operators.
 
     No bit of a row depends on the other rows or on the number of ranks, if that holds for the
     products and for the attention.
@@ -154,33 +154,33 @@ class TorchLlama:
         cosines, sines = (t[positions].unsqueeze(1) for t in (self._cosines, self._sines))
         heads, kv_heads = len(shard.heads), len(shard.kv_heads)
         plan = self._attention.plan(batch, pool)
-        own = self._adapters.of(batch, device)
+        adapters = self._adapters.of(batch, device)
         for index, layer in enumerate(self._layers):
             normed = self._norm(x, layer.attention_norm)
-            fused = own.add(layer.qkv(normed), normed, index, "qkv")
+            fused = adapters.add(layer.qkv(normed), normed, index, "qkv")
             fused = fused.view(len(batch), heads + 2 * kv_heads, -1)
             turned = _rotated(fused[:, : heads + kv_heads], cosines, sines)
             query, key = turned[:, :heads], turned[:, heads:]
             value = fused[:, heads + kv_heads :]
             mixed = self._attention(query, key, value, pool, index, plan).flatten(1)
             mixed = self._gather(mixed, shard.query_columns())
-            x = x + self._gather_hidden(own.add(layer.out(mixed), mixed, index, "out"))
+            x = x + self._gather_hidden(adapters.add(layer.out(mixed), mixed, index, "out"))
             normed = self._norm(x, layer.mlp_norm)
-            gated = own.activate(layer.gate.activated(normed), layer.gate, normed, index)
-            gated = gated * own.add(layer.up(normed), normed, index, "up")
+            gated = adapters.activate(layer.gate.activated(normed), layer.gate, normed, index)
+            gated = gated * adapters.add(layer.up(normed), normed, index, "up")
             gated = self._gather(gated, shard.columns(self._shape.intermediate_size))
-            x = x + self._gather_hidden(own.add(layer.down(gated), gated, index, "down"))
+            x = x + self._gather_hidden(adapters.add(layer.down(gated), gated, index, "down"))
         if not shard.is_last:
             return x
         drawn = x[torch.from_numpy(batch.draws).to(device)]
         return self._norm(drawn, self._final_norm).cpu()
 
-    def _gather(self, own: Tensor, columns: list[int]) -> Tensor:
+    def _gather(self, part: Tensor, columns: list[int]) -> Tensor:
         """Return the columns [rows, all] of all ranks of the stage."""
-        return own if self._peers is None else self._peers.gather(own, columns)
+        return part if self._peers is None else self._peers.gather(part, columns)
 
-    def _gather_hidden(self, own: Tensor) -> Tensor:
-        return self._gather(own, self._shard.columns(self._shape.hidden_size))
+    def _gather_hidden(self, part: Tensor) -> Tensor:
+        return self._gather(part, self._shard.columns(self._shape.hidden_size))
 
     def _embed_rows(self, batch: InputBatch) -> Tensor:
         """Return the rows' vectors [rows, hidden]."""

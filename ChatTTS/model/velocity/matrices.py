@@ -73,11 +73,11 @@ class TiledMatrix:
 
 
 class PackedMatrix:
-    """A matrix in oneDNN's own order; on a CPU."""
+    """A matrix in oneDNN's order; on a CPU."""
 
     def __init__(self, weight: Tensor, piece: int) -> None:
         self._outputs = len(weight)
-        if self._outputs:  # a rank may own none of a small matrix, and oneDNN packs no empty one
+        if self._outputs:  # a rank may have none of a small matrix, and oneDNN packs no empty one
             self._packed = _ONEDNN._reorder_linear_weight(weight.contiguous(), _PACKED_FOR)
 
     def __call__(self, rows: Tensor) -> Tensor:

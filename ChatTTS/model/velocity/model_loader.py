@@ -134,8 +134,8 @@ class ModelLoader:
         outputs = {name: len(getattr(embed, name).weight) for name in _HEADS}
         if self._peers is not None:
             for name, count in outputs.items():
-                own = self._shard.outputs(count) if self._shard.is_last else range(0)
-                weight = getattr(embed, name).weight[own.start : own.stop].clone()
+                rows = self._shard.outputs(count) if self._shard.is_last else range(0)
+                weight = getattr(embed, name).weight[rows.start : rows.stop].clone()
                 getattr(embed, name).weight = nn.Parameter(weight, requires_grad=False)
         return outputs
 
@@ -288,8 +288,10 @@ def shard_of(parallel: ParallelConfig, shape: LlamaShape, rank: int) -> Shard:
     Raises:
         ConfigError: the model cannot be divided among these ranks.
     """
-    stage, own = divmod(rank, parallel.tensor_parallel_size)
-    return Shard(shape, own, parallel.tensor_parallel_size, stage, parallel.pipeline_parallel_size)
+    stage, place = divmod(rank, parallel.tensor_parallel_size)
+    return Shard(
+        shape, place, parallel.tensor_parallel_size, stage, parallel.pipeline_parallel_size
+    )
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -87,9 +87,9 @@ def _matrix_agrees(size: _Size, shard: Shard, dtype: torch.dtype) -> bool:
     rows = _spread(SIZES[-1], inputs, step=_STEPS[1]).to(dtype)
     whole = PackedMatrix(weight, outputs)
     expected = whole(rows), whole.activated(rows)
-    for own in (range(outputs), *_parts(outputs, shard)):
-        part = PackedMatrix(weight[own.start : own.stop], len(own))
-        columns = [result[:, own.start : own.stop] for result in expected]
+    for span in (range(outputs), *_parts(outputs, shard)):
+        part = PackedMatrix(weight[span.start : span.stop], len(span))
+        columns = [result[:, span.start : span.stop] for result in expected]
         for count in SIZES:
             # The first rows, and the last ones: each row in several places.
             for first in {0, len(rows) - count}:
@@ -105,10 +105,10 @@ def _parts(outputs: int, shard: Shard) -> Iterator[range]:
     seen = {(0, outputs)}
     for ranks in range(2, shard.shape.num_key_value_heads + 1):
         for rank in range(ranks):
-            own = replace(shard, rank=rank, ranks=ranks).outputs(outputs)
-            if len(own) and (own.start, own.stop) not in seen:
-                seen.add((own.start, own.stop))
-                yield own
+            span = replace(shard, rank=rank, ranks=ranks).outputs(outputs)
+            if len(span) and (span.start, span.stop) not in seen:
+                seen.add((span.start, span.stop))
+                yield span
 
 
 def _attention_agrees(heads: int, size: int) -> bool:

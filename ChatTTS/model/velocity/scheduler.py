@@ -44,7 +44,7 @@ class Scheduler:
     Args:
         config: budgets and policy. At most as many sequences run as a step has positions, so each
             of them can move forward in every step.
-        cache: the cache's config, with ``num_blocks`` set.
+        cache: the KV cache's config, with ``num_blocks`` set.
         max_positions: the most positions that the model can read, of prompt and answer together.
         clock: returns seconds; orders requests by their arrival.
         stale: sequences of an earlier scheduler, for the worker to forget.
@@ -109,7 +109,7 @@ class Scheduler:
             )
 
     def add(self, group: SequenceGroup) -> None:
-        """Add a request whose prompt fits the model and the cache (see ``checked_request``).
+        """Add a request whose prompt fits the model and the KV cache (see ``checked_request``).
 
         Raises:
             ConfigError: its id is that of an unfinished request. Nothing has changed then.
@@ -117,7 +117,7 @@ class Scheduler:
         self.check(group)
         length, most = group.prompt_length, group.request.sampling.max_new
         group.arrival = self._clock()
-        # The id drawn from the last position that fits needs no place in the cache itself.
+        # The id drawn from the last position that fits needs no place in the KV cache itself.
         group.limit = min(most, self._max_positions - length, self._capacity + 1 - length)
         key = order_key(self._config, group)
         for seq in group.sequences:
@@ -222,7 +222,7 @@ class Scheduler:
             return None
         lefts = (seq.group.limit - len(seq.ids) - seq.drawing for seq in moving)
         steps = 1 if admits else min((most, *lefts))
-        # The last id that these steps draw needs no place in the cache yet.
+        # The last id that these steps draw needs no place in the KV cache yet.
         if not all(self._blocks.extend(seq, seq.drawing + steps - 1) for seq in moving):
             return None
         chunks = [(seq, 1) for seq in moving]

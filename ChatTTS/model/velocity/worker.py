@@ -1,4 +1,4 @@
-"""A worker: the model on one device, and the block pools of its key-value cache."""
+"""A worker: the model on one device, and the block pools of its KV cache."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Worker:
         self.depth = self.max_steps = 1
 
     def plan_cache(self) -> CacheConfig:
-        """Return the cache's config with the numbers of blocks for a single rank.
+        """Return the KV cache's config with the numbers of blocks for a single rank.
 
         Raises:
             ConfigError: there is no memory for a single block.
@@ -219,7 +219,7 @@ class Worker:
         return not self._is_lost
 
     def _stream_context(self) -> AbstractContextManager[Any]:
-        """Return a context that puts steps on a CUDA stream of their own, where there is one.
+        """Return a context that puts steps on their CUDA stream, where there is one.
 
         Other work on the GPU then does not wait for them.
         """
@@ -268,7 +268,7 @@ class Worker:
     def max_blocks(self) -> int:
         """Return how many blocks the device's pool has if the caller gives no size.
 
-        It is what the most sequences that may run can use, within a part of the free memory.
+        It is what ``max_num_seqs`` sequences can use, within a part of the free memory.
 
         Raises:
             ConfigError: there is no memory for a single one, and the caller gives no size.

@@ -186,8 +186,8 @@ class _Gathers:
             whole = torch.frombuffer(room, dtype=torch.uint8).view(rows, stride)
             columns = [count * item for count in self._columns[what]]
             first = sum(columns[: self._rank])
-            own = whole[:, first : first + columns[self._rank]]
-            whole[:, : sum(columns)] = self._peers.gather(own, columns)
+            part = whole[:, first : first + columns[self._rank]]
+            whole[:, : sum(columns)] = self._peers.gather(part, columns)
         except BaseException as error:  # an exception cannot pass through the kernels
             self._error = error
 

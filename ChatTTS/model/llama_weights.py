@@ -13,7 +13,7 @@ from ..errors import EngineUnavailableError
 from ..weights.tensor_file import TensorFile
 from ..weights.tensors import check_tensors, finite
 from .llama_config import LlamaShape
-from .share import Share
+from .shard import Shard
 
 
 @dataclass(frozen=True)
@@ -72,17 +72,17 @@ class LlamaFile:
         )
 
     def layer(
-        self, index: int, dtype: torch.dtype = torch.float32, share: Share | None = None
+        self, index: int, dtype: torch.dtype = torch.float32, shard: Shard | None = None
     ) -> LayerWeights:
         """Return one layer's weights.
 
         Args:
-            share: the rank whose outputs are wanted; by default all are.
+            shard: the rank whose outputs are wanted; by default all are.
 
         Raises:
             AssetError: a weight is not finite, or the file became shorter.
         """
-        rows = {} if share is None else _rows(share)
+        rows = {} if shard is None else _rows(shard)
         return _fused(
             {
                 name: self._read(f"layers.{index}.{name}", dtype, rows.get(name))
@@ -121,11 +121,11 @@ def _layer_sizes(shape: LlamaShape) -> dict[str, tuple[int, ...]]:
     }
 
 
-def _rows(share: Share) -> dict[str, range]:
+def _rows(shard: Shard) -> dict[str, range]:
     """Return the outputs of a rank, by the names of the matrices in the file."""
-    size, heads, kv_heads = share.shape.head_dim, share.heads, share.kv_heads
+    size, heads, kv_heads = shard.shape.head_dim, shard.heads, shard.kv_heads
     keys = range(kv_heads.start * size, kv_heads.stop * size)
-    hidden, inner = map(share.own, (share.shape.hidden_size, share.shape.intermediate_size))
+    hidden, inner = map(shard.outputs, (shard.shape.hidden_size, shard.shape.intermediate_size))
     return {
         "self_attn.q_proj.weight": range(heads.start * size, heads.stop * size),
         "self_attn.k_proj.weight": keys,

@@ -23,7 +23,7 @@ from .decoding import UtteranceDecoder
 from .results import Piece, SpokenText, SpokenUtterance
 from .schedules import PlaybackClock
 from .utterance import Utterance, UtteranceUpdate
-from .utterance_words import MakeWords, UtteranceWords
+from .utterance_alignment import UtteranceAlignment
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class UtteranceJob(DecodeJob):
         ready: samples that are decoded and not taken.
         spoken: the utterance as the caller sees it.
         generated: samples that are decoded, or would be if all present frames were.
-        words: finds the words, once the first frames came and if their times are wanted.
+        alignment: gives the words, once the first frames came and if their times are wanted.
         words_given, faults_given: how many of the words and of the faults the consumer took.
     """
 
@@ -62,14 +62,14 @@ class UtteranceJob(DecodeJob):
         self.spoken = spoken
         self.ready: deque[Samples] = deque()
         self.generated = 0
-        self.words: UtteranceWords | None = None
+        self.alignment: UtteranceAlignment | None = None
         self.words_given = self.faults_given = 0
         self._buffer = buffer
 
     def find_words(self) -> None:
         """Add the words that are final by now to those that the caller sees."""
-        if self.words is not None:
-            self.spoken.words += self.words.take()
+        if self.alignment is not None:
+            self.spoken.words += self.alignment.words_from(len(self.spoken.words))
 
     @property
     def is_spent(self) -> bool:
@@ -219,7 +219,6 @@ class WaveformAssembler(DecodeClient):
         count: of the texts; one without an utterance has an empty waveform.
         make_decoder: makes the decoder of an utterance.
         waits_for_consumer: whether the producer waits while it is far ahead of the consumer.
-        make_words: makes what finds the words of an utterance, where their times are wanted.
 
     Attributes:
         texts: what was spoken of each text, and how it ended.
@@ -234,7 +233,6 @@ class WaveformAssembler(DecodeClient):
         make_decoder: MakeDecoder,
         *,
         waits_for_consumer: bool,
-        make_words: MakeWords | None = None,
     ) -> None:
         self.worker = worker
         self._notifier = ChangeNotifier()  # under the worker's lock
@@ -254,7 +252,6 @@ class WaveformAssembler(DecodeClient):
         self.texts = [buffer.spoken for buffer in self._buffers]
         self.is_left = False
         self._make_decoder = make_decoder
-        self._make_words = make_words
         worker.register(self)
 
     # ------------------------------------------------------------ the producer's side
@@ -283,11 +280,9 @@ class WaveformAssembler(DecodeClient):
             self._restart(buffer, self._jobs[u.text_index, u.index])
         job = self._jobs[u.text_index, u.index]
         job.spoken.text = u.shown
-        if self._make_words is not None:
-            job.words = job.words or self._make_words(u)
-            job.words.push(delta)
-            if delta.finish is not None:
-                job.find_words()
+        job.alignment = update.alignment
+        if delta.finish is not None:
+            job.find_words()
         job.spoken.faults += update.faults
         job.spoken.attempts = update.attempts
         job.decoder.push(delta)

@@ -7,23 +7,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ..audio.samples import SAMPLE_RATE
 from ..config import AlignmentHeads
 from ..model.generation import Cancellation
+from ..model.tokenizer import Tokenizer, spoken_part
 from ..params import InferCodeParams, LowLatency, RefineTextParams
+from ..text.alignment import text_columns
 from ..text.spoken_words import Reader
+from ..text.tags import without_border_breaks
 from ..utils.progress import progress
-from .assembly import WaveformAssembler
+from .assembly import MakeDecoder, WaveformAssembler
+from .attempts import MakeAlignment
 from .decode_worker import MOST_FRAMES
 from .decoding import UtteranceDecoder
 from .frame_generation import choose_seed, refine, speak
-from .guard import RETRY, make_guard
+from .guard import RETRY
 from .model import Model
 from .refined_words import asks_for_nothing
-from .results import EmptySpeechError, SpokenText, Waveforms
+from .results import EmptySpeechError, Waveforms
 from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
 from .streams import GenerationThread
 from .utterance import Utterance, UtteranceUpdate
-from .utterance_words import MakeWords, word_maker
+from .utterance_alignment import UtteranceAlignment
 from .utterances import ReadTexts
 
 logger = logging.getLogger(__name__)
@@ -92,15 +97,7 @@ class InferCall:
             schedule = pieces if synthesizer.is_exact else WholeUtterance()
             return UtteranceDecoder(synthesizer, schedule)
 
-        assembler = WaveformAssembler(
-            self.model.decode_worker,
-            utterances,
-            len(self.read_texts.left_out),
-            decoder,
-            waits_for_consumer=False,
-            make_words=self._word_maker(synthesizer.samples_per_frame),
-        )
-        self._note_readings(assembler.texts)
+        assembler = self._assembler(utterances, decoder, waits_for_consumer=False)
         try:
             for update in self._frames(
                 utterances, params, synthesizer.samples_per_frame, is_stream=False
@@ -146,27 +143,34 @@ class InferCall:
         updates = self._frames(
             utterances, params, synthesizer.samples_per_frame, is_stream=True, refined=refined
         )
+        assembler = self._assembler(utterances, decoder, waits_for_consumer=True)
+        return GenerationThread(updates, assembler, self.cancelled)
+
+    def _assembler(
+        self, utterances: Sequence[Utterance], decoder: MakeDecoder, *, waits_for_consumer: bool
+    ) -> WaveformAssembler:
+        read = self.read_texts
         assembler = WaveformAssembler(
             self.model.decode_worker,
             utterances,
-            len(self.read_texts.left_out),
+            len(read.left_out),
             decoder,
-            waits_for_consumer=True,
-            make_words=self._word_maker(synthesizer.samples_per_frame),
+            waits_for_consumer=waits_for_consumer,
         )
-        self._note_readings(assembler.texts)
-        return GenerationThread(updates, assembler, self.cancelled)
-
-    def _note_readings(self, texts: Sequence[SpokenText]) -> None:
-        read = self.read_texts
-        for text, uses, left_out in zip(texts, read.lexicon_uses, read.left_out, strict=True):
+        readings = zip(assembler.texts, read.lexicon_uses, read.left_out, strict=True)
+        for text, uses, left_out in readings:
             text.lexicon_uses, text.left_out = uses, left_out
+        return assembler
 
-    def _word_maker(self, samples_per_frame: int) -> MakeWords | None:
+    def _aligner(self, samples_per_frame: int) -> MakeAlignment | None:
+        """Return what makes the alignments, where the times of words or faults are wanted."""
         if self.read is None:
             return None
-        delay = self.model.config.defaults.alignment_delay
-        return word_maker(self.model.tokenizer, self.read, samples_per_frame, delay)
+        delay = round(self.model.config.defaults.alignment_delay * SAMPLE_RATE)
+        finds_faults = self.guard is not None
+        return partial(
+            _align, self.model.tokenizer, self.read, samples_per_frame, delay, finds_faults
+        )
 
     def _frames(
         self,
@@ -178,11 +182,9 @@ class InferCall:
         refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
     ) -> Iterator[UtteranceUpdate]:
         """Run the speech pass with a progress bar; raise now if an utterance cannot be spoken."""
-        guard = None
-        if self.guard is not None and self.read is not None:
-            guard = make_guard(self.guard, self.model.tokenizer, self.read, samples_per_frame)
+        mends = self.guard == RETRY
         # Sound that was given out cannot be generated again.
-        holds_back = is_stream and guard is not None and guard.retries
+        holds_back = is_stream and mends
         updates = speak(
             self.model,
             utterances,
@@ -195,7 +197,8 @@ class InferCall:
             cancelled=self.cancelled,
             refined=refined,
             alignment_heads=self.heads,
-            guard=guard,
+            align=self._aligner(samples_per_frame),
+            mends=mends,
         )
         return _with_progress(updates, params.show_tqdm)
 
@@ -208,3 +211,24 @@ def _with_progress(
         for update in updates:
             bar.update(len(update.delta.ids))
             yield update
+
+
+def _align(
+    tokenizer: Tokenizer,
+    read: Reader,
+    samples_per_frame: int,
+    delay: int,
+    finds_faults: bool,
+    utterance: Utterance,
+) -> UtteranceAlignment:
+    """Return the alignment of an attempt at an utterance, without frames.
+
+    Args:
+        read: returns the spoken form of a written word.
+        samples_per_frame: of the synthesizer.
+        delay: samples by which the attention moves on behind the sound.
+    """
+    spoken = spoken_part(utterance.spoken)
+    columns = text_columns(spoken, tokenizer.offsets(spoken), utterance.words, read)
+    silence = round(without_border_breaks(utterance.text).before * SAMPLE_RATE) + utterance.before
+    return UtteranceAlignment(columns, silence, samples_per_frame, delay, finds_faults=finds_faults)

@@ -1,4 +1,4 @@
-"""From texts to generated frames: prompts, voices, batches and retries.
+"""From texts to generated frames: prompts, voices and batches.
 
 This part of a call knows no particular engine and no audio.
 """
@@ -8,67 +8,26 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 
 import torch
 
 from ..config import AlignmentHeads
 from ..errors import TextError
 from ..model.draws import DrawKey, Pass
-from ..model.generation import Cancellation, Delta, FinishReason, GenerationRequest
-from ..model.joined import join
+from ..model.generation import Cancellation, FinishReason, GenerationRequest
 from ..model.sampling_params import SamplingParams
 from ..model.tokenizer import code_prompt, refine_prompt
 from ..params import InferCodeParams, RefineTextParams
 from ..text.duration import longest_seconds
-from .guard import Guard
+from .attempts import MAX_RUNAWAYS, BatchGenerator, MakeAlignment
 from .model import Model
 from .refined_words import keeps_words
-from .results import Fault
 from .schedules import FRAMES_PER_SECOND
 from .utterance import Utterance, UtteranceUpdate
 from .voice import Voice, resolve_voice
 
 logger = logging.getLogger(__name__)
-
-# Attempts, in all, at an utterance that ends at its first frame.
-MAX_ATTEMPTS = 5
-# Attempts, in all, at an utterance that finds no end. Fewer, since each takes long.
-MAX_RUNAWAYS = 3
-# Attempts, in all, at an utterance in which the guard finds faults.
-MAX_FAULTY = 4
-
-
-@dataclass
-class _Spoken:
-    """An attempt at an utterance up to now, with its faults."""
-
-    deltas: list[Delta] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
-
-    @property
-    def is_faulty(self) -> bool:
-        """Return whether it is over and has faults; one that the caller ended is not judged."""
-        ended = self.deltas[-1].finish not in (None, FinishReason.ABORT)
-        return ended and bool(self.faults)
-
-    @property
-    def badness(self) -> int:
-        """The number of words that its faults concern; one without words counts as one."""
-        return sum(max(1, fault.words) for fault in self.faults)
-
-    def joined(self) -> Delta:
-        """Return all its frames as one delta."""
-        return join(self.deltas)
-
-
-class _Failure(Enum):
-    """A reason to generate an utterance again."""
-
-    EMPTY = "it ended at its first frame"
-    RUNAWAY = "it found no end"
-    FAULTY = "the guard found faults"
 
 
 def choose_seed(params: RefineTextParams) -> int:
@@ -110,7 +69,7 @@ def refine(
         )
         for u in utterances
     }
-    generator = _BatchGenerator(model, params, cancelled)
+    generator = BatchGenerator(model, params, cancelled)
     for batch in _batches(utterances, batch_size, first_alone=False):
         answers: dict[Utterance, list[torch.Tensor]] = {u: [] for u in batch}
         for update in generator.run({u: requests[u] for u in batch}):
@@ -143,7 +102,8 @@ def speak(
     cancelled: Cancellation,
     refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
     alignment_heads: AlignmentHeads = (),
-    guard: Guard | None = None,
+    align: MakeAlignment | None = None,
+    mends: bool = False,
 ) -> Iterator[UtteranceUpdate]:
     """Run the speech pass over all utterances, batch by batch; yield their new frames.
 
@@ -156,10 +116,11 @@ def speak(
         first_alone: generate the first utterance of every text before all the others.
         may_restart: try an utterance again that finds no end, unless ``params`` want no retries. A
             stream that gave out its earlier samples cannot. See ``text/duration.py``.
-        holds_back: yield an utterance that the guard may try again only when it is kept.
+        holds_back: yield an utterance that may be generated again only when it is kept.
         refined: refines the texts of a batch before it is spoken.
         alignment_heads: those whose attention the updates carry.
-        guard: finds faults of utterances; it needs ``alignment_heads``.
+        align: makes the alignments of attempts, which need ``alignment_heads``.
+        mends: whether an utterance with faults is generated again; it needs ``align``.
 
     Raises:
         TextError, VoiceError, ConfigError: a prompt, voice or setting does not fit.
@@ -171,8 +132,14 @@ def speak(
     tries = MAX_RUNAWAYS if may_restart and params.ensure_non_empty else 1
     if sampling.is_greedy:
         tries = 1  # nothing is drawn, so another attempt would be equal
-    generator = _BatchGenerator(
-        model, params, cancelled, runaways=tries, guard=guard, holds_back=holds_back
+    generator = BatchGenerator(
+        model,
+        params,
+        cancelled,
+        runaways=tries,
+        align=align,
+        mends=mends,
+        holds_back=holds_back,
     )
     followed = {u.text_index for u in utterances if u.index > 0} if steady else set()
     voices: dict[int, Voice] = {}
@@ -246,138 +213,3 @@ def _bounded(sampling: SamplingParams, seconds: float) -> SamplingParams:
     """Limit the new frames to ``seconds``, but to no less than the caller's minimum."""
     most = math.ceil(seconds * FRAMES_PER_SECOND)
     return replace(sampling, max_new=min(sampling.max_new, max(sampling.min_new, most)))
-
-
-@dataclass(frozen=True)
-class _BatchGenerator:
-    """Runs a batch, then tries again, one by one, the utterances that failed.
-
-    An utterance fails where it ends at its first frame, where it finds no end, or where the guard
-    finds faults in it. Of faulty attempts the one with the fewest faulty words is kept, the
-    earliest one of several.
-
-    Attributes:
-        runaways: attempts, in all, at an utterance that finds no end.
-        guard: finds the faults, if they are wanted.
-        holds_back: whether to yield an utterance that may be tried again only when it is kept.
-    """
-
-    model: Model
-    params: RefineTextParams
-    cancelled: Cancellation
-    runaways: int = 1
-    guard: Guard | None = None
-    holds_back: bool = False
-
-    def run(self, requests: dict[Utterance, GenerationRequest]) -> Iterator[UtteranceUpdate]:
-        failed: dict[Utterance, _Failure] = {}
-        best: dict[Utterance, _Spoken] = {}
-        yield from self._attempt(0, requests, failed, best)
-        for utterance, reason in failed.items():
-            yield from self._retry(utterance, requests[utterance], reason, best)
-
-    def _retry(
-        self,
-        utterance: Utterance,
-        request: GenerationRequest,
-        reason: _Failure,
-        best: dict[Utterance, _Spoken],
-    ) -> Iterator[UtteranceUpdate]:
-        """Try one utterance again, with other draws, until it ends well or has no attempts left.
-
-        Args:
-            reason: how the first attempt failed.
-            best: the best of the faulty attempts.
-        """
-        tries = {
-            _Failure.EMPTY: MAX_ATTEMPTS if self.params.ensure_non_empty else 1,
-            _Failure.RUNAWAY: self.runaways,
-            _Failure.FAULTY: MAX_FAULTY,
-        }
-        if request.sampling.is_greedy:
-            tries[_Failure.EMPTY] = 1
-        attempt = 1
-        while attempt < tries[reason]:
-            again = replace(request, key=replace(request.key, attempt=attempt))
-            failed: dict[Utterance, _Failure] = {}
-            is_restart = True
-            for update in self._attempt(attempt, {utterance: again}, failed, best):
-                yield replace(update, is_restart=is_restart)
-                is_restart = False
-            if not failed:
-                return
-            reason = failed[utterance]
-            attempt += 1
-        ids = torch.empty(0, len(request.sampling.temperature), dtype=torch.int64)
-        hiddens = torch.empty(0, self.model.config.gpt.hidden_size)
-        nothing = _Spoken([Delta(0, ids, hiddens, FinishReason.STOP)])
-        kept = best.get(utterance, nothing)
-        joined = kept.joined()
-        self._warn_of_cut(utterance, request, joined)
-        yield UtteranceUpdate(
-            utterance, joined, is_restart=True, faults=tuple(kept.faults), attempts=attempt
-        )
-
-    def _attempt(
-        self,
-        number: int,
-        requests: dict[Utterance, GenerationRequest],
-        failed: dict[Utterance, _Failure],
-        best: dict[Utterance, _Spoken],
-    ) -> Iterator[UtteranceUpdate]:
-        """Run requests once, and put the utterances that failed into ``failed``.
-
-        Args:
-            number: of the attempt, from 0.
-            best: takes the faulty attempts that are better than those before.
-        """
-        utterances = list(requests)
-        begun = [False] * len(utterances)
-        guards = [None if self.guard is None else self.guard.make(u) for u in utterances]
-        spoken = [_Spoken() for _ in utterances]
-        for deltas in self.model.gpt.generate(list(requests.values()), self.cancelled):
-            for delta in deltas:
-                utterance = utterances[delta.index]
-                request = requests[utterance]
-                begun[delta.index] |= len(delta.ids) > 0
-                if delta.finish is FinishReason.STOP and not begun[delta.index]:
-                    failed[utterance] = _Failure.EMPTY
-                    continue
-                if self._is_runaway(request, delta) and number + 1 < self.runaways:
-                    failed[utterance] = _Failure.RUNAWAY
-                    continue
-                guard = guards[delta.index]
-                faults = () if guard is None else guard.push(delta)
-                if self._retries(request):
-                    attempt = spoken[delta.index]
-                    attempt.deltas.append(delta)
-                    attempt.faults += faults
-                    if attempt.is_faulty:
-                        kept = best.setdefault(utterance, attempt)
-                        best[utterance] = min(kept, attempt, key=lambda each: each.badness)
-                        failed[utterance] = _Failure.FAULTY
-                        continue
-                    if self.holds_back:
-                        if delta.finish is None:
-                            continue
-                        delta, faults = attempt.joined(), tuple(attempt.faults)
-                self._warn_of_cut(utterance, request, delta)
-                yield UtteranceUpdate(utterance, delta, faults=faults, attempts=number + 1)
-
-    def _is_runaway(self, request: GenerationRequest, delta: Delta) -> bool:
-        """Return whether the length of the text ended the frames, not the caller's limit."""
-        bounded = request.sampling.max_new < self.params.max_new_token
-        return delta.finish is FinishReason.LENGTH and bounded
-
-    def _warn_of_cut(self, utterance: Utterance, request: GenerationRequest, delta: Delta) -> None:
-        """Warn of a runaway that is kept."""
-        if self._is_runaway(request, delta):
-            logger.warning(
-                "%r found no end and was cut after %.0f s: try another seed, or other words",
-                utterance.shown[:40],
-                request.sampling.max_new / FRAMES_PER_SECOND,
-            )
-
-    def _retries(self, request: GenerationRequest) -> bool:
-        """Return whether an utterance with faults is tried again; a greedy one would be equal."""
-        return self.guard is not None and self.guard.retries and not request.sampling.is_greedy

@@ -1,4 +1,4 @@
-"""An utterance of a call, and the news of its frames, as plain data."""
+"""An utterance of a call, and the news of its frames."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..text.pronunciation.stand_ins import words_shown
 from ..text.spoken_words import CallerWord
 from ..text.tags import without_border_breaks
 from .results import Fault
+from .utterance_alignment import UtteranceAlignment
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class UtteranceUpdate:
         is_restart: whether the utterance begins again here, and its earlier frames are void.
         faults: those that the guard found in the attempt since the update before.
         attempts: how many times the utterance was generated until now.
+        alignment: of all frames of the attempt, if the times of words are wanted.
     """
 
     utterance: Utterance
@@ -64,3 +66,4 @@ class UtteranceUpdate:
     is_restart: bool = False
     faults: tuple[Fault, ...] = ()
     attempts: int = 1
+    alignment: UtteranceAlignment | None = None

@@ -33,7 +33,7 @@ from ChatTTS.model.native.library import Team
 from ChatTTS.model.native.linear import PackedLinear
 from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.rotary import rotary_tables
-from ChatTTS.model.share import Share
+from ChatTTS.model.shard import Shard
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.configs import CacheConfig
 from ChatTTS.model.velocity.llama import TorchLlama
@@ -177,15 +177,15 @@ def _llama(folder: Path, config: Config, name: str, maker: MatrixMaker | None) -
     dtype, device = placement.dtype, placement.device
     shape = read_llama_shape(asset / "gpt" / "config.json", config.gpt)
     file = LlamaFile(asset / "gpt" / "model.safetensors", shape)
-    share = Share(shape)
+    shard = Shard(shape)
     return TorchLlama(
         shape,
         (file.layer(i, dtype) for i in range(shape.num_hidden_layers)),
         file.final_norm(dtype),
         load_embed(asset / "Embed.safetensors", config.embed, placement),
-        torch_attention(share, CacheConfig.block_size, dtype, device),
+        torch_attention(shard, CacheConfig.block_size, dtype, device),
         rotary_tables(shape),
-        maker or matrix_maker(share, (), dtype, device, batch_invariant=True),
+        maker or matrix_maker(shard, (), dtype, device, batch_invariant=True),
     )
 
 

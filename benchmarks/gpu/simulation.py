@@ -196,8 +196,9 @@ def _drain_at_leaves(patch: pytest.MonkeyPatch) -> None:
     ahead = Scheduler.schedule_ahead
 
     def schedule_ahead(self: Scheduler, most: int = 1) -> Any:
-        flying = self._in_flight[-1][1] if self._in_flight else []
-        return ahead(self, most) if flying == self._running else None
+        plans = self._in_flight.plans
+        flying = plans[-1][1] if plans else []
+        return ahead(self, most) if flying == self._queues.running else None
 
     patch.setattr(Scheduler, "schedule_ahead", schedule_ahead)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
@@ -17,7 +18,7 @@ from ChatTTS.pipeline.faults import FaultFinder, FaultKind, FrameFault, Limits
 from ChatTTS.pipeline.results import Fault, Piece, Waveforms
 from ChatTTS.pipeline.streams import SpeechStream
 from ChatTTS.pipeline.utterance import UtteranceUpdate
-from ChatTTS.pipeline.word_alignment import LAG
+from ChatTTS.pipeline.word_alignment import LAG, WordAligner, WordFrames
 
 from ..support.chat_tools import Recording
 from .test_word_times import OTHER, SETTINGS, TEXT, load
@@ -102,6 +103,41 @@ def test_a_report_changes_no_sample(velocity: Chat, monkeypatch: pytest.MonkeyPa
     assert [fault.text for fault in waveforms.faults[0]] == ["more day"]
     assert waveforms.rows[0].utterances[0].attempts == 1
     assert np.array_equal(waveforms[0], spoken(velocity, OTHER, None)[0])
+
+
+class CountsFrames(Recording):
+    """An engine that counts the frames that it generates."""
+
+    frames = 0
+
+    def __enter__(self) -> CountsFrames:
+        super().__enter__()
+        return self
+
+    def generate(
+        self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+    ) -> Iterator[list[Delta]]:
+        for deltas in super().generate(requests, cancelled):
+            self.frames += sum(len(delta.ids) for delta in deltas)
+            yield deltas
+
+
+def test_frames_are_aligned_once_for_words_and_faults(
+    velocity: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(monkeypatch, 2, 0)
+    aligned, push = [], WordAligner.push
+
+    def counted(self: WordAligner, attention: NDArray[np.float32]) -> list[WordFrames]:
+        aligned.append(len(attention))
+        return push(self, attention)
+
+    monkeypatch.setattr(WordAligner, "push", counted)
+    with CountsFrames(velocity) as counts:
+        waveforms = spoken(velocity, OTHER, "retry")
+    assert attempts(counts) == [0, 1]
+    assert len(waveforms.words[0]) == len(OTHER.split())
+    assert sum(aligned) == counts.frames > 0
 
 
 def test_greedy_speech_is_not_tried_again(velocity: Chat, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.core import Chat
 from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.pipeline.results import Waveforms, Word
-from ChatTTS.pipeline.utterance_words import UtteranceWords
+from ChatTTS.pipeline.utterance_alignment import UtteranceAlignment
 from ChatTTS.pipeline.word_alignment import WordFrames
 from ChatTTS.text.alignment import text_columns
 from ChatTTS.text.spoken_words import caller_words
@@ -207,7 +207,7 @@ def test_times_follow_the_samples_of_a_frame() -> None:
     text = "hello day"
     places = [(start, start + 1) for start in range(len(text))]
     columns = text_columns(text, places, caller_words(text), str)
-    words = UtteranceWords(columns, silence=100, samples_per_frame=640)
+    words = UtteranceAlignment(columns, silence=100, samples_per_frame=640)
     words._frames = 3
     assert [words._sample(frame) for frame in (0, 2, 3)] == [100, 1380, 1700]
 
@@ -215,7 +215,7 @@ def test_times_follow_the_samples_of_a_frame() -> None:
 def test_heads_that_lag_behind_the_sound_give_earlier_times() -> None:
     text = "hello day"
     columns = text_columns(text, [(n, n + 1) for n in range(len(text))], caller_words(text), str)
-    words = UtteranceWords(columns, silence=100, samples_per_frame=640, delay=700)
+    words = UtteranceAlignment(columns, silence=100, samples_per_frame=640, delay=700)
     words._frames = 3
     assert [words._sample(frame) for frame in (0, 1, 2, 3)] == [100, 100, 680, 1000]
 
@@ -226,7 +226,7 @@ def test_words_do_not_depend_on_when_they_are_taken(every: int) -> None:
     text = "We went to the market to buy some bread."
     places = [(start, start + 1) for start in range(len(text))]
     columns = text_columns(text, places, caller_words(text), str)
-    words = UtteranceWords(columns, silence=100, samples_per_frame=512)
+    words = UtteranceAlignment(columns, silence=100, samples_per_frame=512)
     attention = np.random.default_rng(0).dirichlet(np.full(len(text) + 5, 0.1), size=(200, 3))
     plain = PlainAligner(columns)
     final: list[WordFrames] = []
@@ -238,12 +238,12 @@ def test_words_do_not_depend_on_when_they_are_taken(every: int) -> None:
         words.push(Delta(0, ids, hiddens, finish, attention=new))
         final += plain.push(frame[None])
         if (i + 1) % every == 0:
-            found += words.take()
+            found += words.words_from(len(found))
             assert len(found) == len(final) + (len(columns.words) - len(final)) * (i == 199)
     final += plain.flush()
-    found += words.take()
-    assert found == [words._word(frames) for frames in final]
-    assert words.take() == []
+    found += words.words_from(len(found))
+    assert found == [words._word(frames) for frames in final] == words.words_from(0)
+    assert words.words_from(len(found)) == []
 
 
 def test_a_lexicon_keeps_the_words_of_the_caller(velocity: Chat) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.llama_config import LlamaShape
-from ChatTTS.model.share import Share
+from ChatTTS.model.shard import Shard
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.configs import EngineConfig, ParallelConfig
 from ChatTTS.model.velocity.llama import LlamaModel
@@ -26,9 +26,9 @@ from ChatTTS.model.velocity.worker import Worker
 PATIENCE = 60
 
 
-def shares(shape: LlamaShape, ranks: int, stages: int = 1) -> list[Share]:
+def shards(shape: LlamaShape, ranks: int, stages: int = 1) -> list[Shard]:
     """All ranks of all stages, stage after stage."""
-    return [Share(shape, r, ranks, s, stages) for s in range(stages) for r in range(ranks)]
+    return [Shard(shape, r, ranks, s, stages) for s in range(stages) for r in range(ranks)]
 
 
 class Turns:
@@ -62,32 +62,32 @@ class Stage:
 class ThreadPeers:
     """The other ranks of a rank, see ``Peers``."""
 
-    def __init__(self, share: Share, stages: Sequence[Stage], turns: Turns) -> None:
-        self._share, self._stages, self._turns = share, stages, turns
+    def __init__(self, shard: Shard, stages: Sequence[Stage], turns: Turns) -> None:
+        self._shard, self._stages, self._turns = shard, stages, turns
 
-    def gather(self, own: Tensor, columns: Sequence[int]) -> Tensor:
-        stage, rank = self._stages[self._share.stage], self._share.rank
-        assert own.shape[1] == columns[rank]
-        stage.parts[rank] = own.clone()
+    def gather(self, part: Tensor, columns: Sequence[int]) -> Tensor:
+        stage, rank = self._stages[self._shard.stage], self._shard.rank
+        assert part.shape[1] == columns[rank]
+        stage.parts[rank] = part.clone()
         self._turns.wait(stage.barrier.wait)
         whole = torch.cat(stage.parts, dim=1)
         self._turns.wait(stage.barrier.wait)
         return whole
 
     def receive(self, rows: Tensor) -> Tensor:
-        incoming = self._stages[self._share.stage].incoming[self._share.rank]
+        incoming = self._stages[self._shard.stage].incoming[self._shard.rank]
         rows.copy_(self._turns.wait(partial(incoming.get, timeout=PATIENCE)))
         return rows
 
     def pass_on(self, rows: Tensor) -> None:
-        following = self._stages[self._share.stage + 1]
-        following.incoming[self._share.rank].put(rows.clone())
+        following = self._stages[self._shard.stage + 1]
+        following.incoming[self._shard.rank].put(rows.clone())
 
 
-def all_peers(own: Sequence[Share], turns: Turns) -> list[ThreadPeers]:
-    """Peers for each of these shares, which are all there are."""
+def all_peers(own: Sequence[Shard], turns: Turns) -> list[ThreadPeers]:
+    """Peers for each of these shards, which are all there are."""
     stages = [Stage(own[0].ranks) for _ in range(own[0].stages)]
-    return [ThreadPeers(share, stages, turns) for share in own]
+    return [ThreadPeers(shard, stages, turns) for shard in own]
 
 
 def side_by_side(works: Sequence[Callable[[], Any]], turns: Turns) -> list[Any]:
@@ -111,11 +111,11 @@ class RankedLlama:
         shape: LlamaShape,
         ranks: int,
         stages: int,
-        make: Callable[[Share, ThreadPeers], LlamaModel],
+        make: Callable[[Shard, ThreadPeers], LlamaModel],
     ) -> None:
-        self._shape, self._shares, self._turns = shape, shares(shape, ranks, stages), Turns()
-        self._peers = all_peers(self._shares, self._turns)
-        self.llamas = [make(*pair) for pair in zip(self._shares, self._peers, strict=True)]
+        self._shape, self._shards, self._turns = shape, shards(shape, ranks, stages), Turns()
+        self._peers = all_peers(self._shards, self._turns)
+        self.llamas = [make(*pair) for pair in zip(self._shards, self._peers, strict=True)]
         self._pools: list[Tensor] = []
 
     def new_pool(self, num_blocks: int) -> Tensor:
@@ -140,14 +140,14 @@ class RankedLlama:
         return found
 
     def _forward(self, index: int, batch: InputBatch) -> Tensor | None:
-        share, peers = self._shares[index], self._peers[index]
+        shard, peers = self._shards[index], self._peers[index]
         if batch.probe is not None:
             batch = replace(batch, probe=batch.probe.again())
-        if not share.is_first:
+        if not shard.is_first:
             rows = torch.empty(len(batch), self._shape.hidden_size)
             batch = replace(batch, given=peers.receive(rows))
         out = self.llamas[index].forward(batch, self._pools[index])
-        if share.is_last:
+        if shard.is_last:
             return out
         peers.pass_on(out)
         return None
@@ -163,7 +163,7 @@ class RankedWorker:
     def __init__(self, config: EngineConfig) -> None:
         parallel, self._turns = config.parallel, Turns()
         shape = Worker(replace(config, parallel=ParallelConfig())).model.shape
-        own = shares(shape, parallel.tensor_parallel_size, parallel.pipeline_parallel_size)
+        own = shards(shape, parallel.tensor_parallel_size, parallel.pipeline_parallel_size)
         self._last = parallel.tensor_parallel_size
         self._drawn: dict[int, Any] = {}
         self._workers = [

@@ -24,7 +24,7 @@ from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.model.native.build import BuildError
 from ChatTTS.model.native.library import Team
 from ChatTTS.model.rotary import rotary_tables
-from ChatTTS.model.share import Peers, Share
+from ChatTTS.model.shard import Peers, Shard
 from ChatTTS.model.velocity.attention import Attention
 from ChatTTS.model.velocity.batch import InputBatch
 from ChatTTS.model.velocity.llama import LlamaModel, TorchLlama
@@ -134,12 +134,12 @@ def torch_llama(
     *,
     matrices: MatrixMaker | None = None,
     attention: Attention | None = None,
-    share: Share | None = None,
+    shard: Shard | None = None,
     peers: Peers | None = None,
     adapters: Sequence[Adapter] = (),
 ) -> TorchLlama:
     """The Llama on torch; matrices and attention are by default those that the loader takes."""
-    own = share or Share(file.shape)
+    own = shard or Shard(file.shape)
     return TorchLlama(
         file.shape,
         (file.layer(index, dtype, own) for index in own.layers),
@@ -148,7 +148,7 @@ def torch_llama(
         attention or torch_attention(own, block_size, dtype, CPU),
         rotary_tables(file.shape),
         matrices or matrix_maker(own, (), dtype, CPU, batch_invariant=True),
-        share=share,
+        shard=shard,
         peers=peers,
         adapters=adapters,
     )
@@ -160,15 +160,15 @@ def native_llama(
     block_size: int,
     kind: str = "float32",
     threads: int = 2,
-    share: Share | None = None,
+    shard: Shard | None = None,
     peers: Peers | None = None,
     adapters: Sequence[Adapter] = (),
 ) -> NativeLlama:
     team = make_team(threads)
-    weights = packing.packed_weights(team, file, kind, share)
+    weights = packing.packed_weights(team, file, kind, shard)
     rotary = rotary_tables(file.shape)
     return NativeLlama(
-        team, file.shape, weights, kind, embed, rotary, block_size, share, peers, adapters
+        team, file.shape, weights, kind, embed, rotary, block_size, shard, peers, adapters
     )
 
 
@@ -333,9 +333,9 @@ class Machine:
 
 
 def packed_weights(
-    team: Team, file: LlamaFile, kind: str, share: Share | None = None
+    team: Team, file: LlamaFile, kind: str, shard: Shard | None = None
 ) -> PackedWeights:
     """Pack or map weights, and wait for the end of the thread that writes their file."""
-    weights = packing.packed_weights(team, file, kind, share)
+    weights = packing.packed_weights(team, file, kind, shard)
     weights.wait_for_file()
     return weights

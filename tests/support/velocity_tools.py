@@ -306,7 +306,7 @@ class Engine:
         if self.stages > 1:
             return self._fill_pipeline()
         if not self.in_flight:
-            running = list(self.scheduler._running)
+            running = list(self.scheduler._queues.running)
             plan = self.scheduler.schedule()
             check(self.scheduler)
             if plan is None:
@@ -319,6 +319,8 @@ class Engine:
             check(self.scheduler)
             if following is not None:
                 assert 1 <= following.steps <= self.ahead
+                first_step = sum(work.count for work in following.work)
+                assert first_step <= self.config.max_num_batched_tokens
                 self._submit(following)
         return self.in_flight[0]
 
@@ -331,7 +333,7 @@ class Engine:
                 break
             assert plan.steps == 1
             assert count_positions(plan) <= self.config.max_num_batched_tokens
-            assert len(self.scheduler._running) <= self.config.max_num_seqs
+            assert len(self.scheduler._queues.running) <= self.config.max_num_seqs
             moved = [work.seq_id for each in (plan, *self.in_flight) for work in each.work]
             assert len(set(moved)) == len(moved)
             self._submit(plan)
@@ -346,7 +348,7 @@ class Engine:
         """Run the plan that has been in flight longest."""
         plan = self.in_flight.popleft()
         result = self.worker.run(plan)
-        before = {seq.seq_id: len(seq.ids) for seq in self.scheduler._running}
+        before = {seq.seq_id: len(seq.ids) for seq in self.scheduler._queues.running}
         advances = self.scheduler.update(plan, result)
         assert len({advance.sequence for advance in advances}) == len(advances)
         for advance in advances:
@@ -416,10 +418,10 @@ class Engine:
 
     def _check_plan(self, plan: StepPlan, before: list[Sample]) -> None:
         assert count_positions(plan) <= self.config.max_num_batched_tokens
-        assert len(self.scheduler._running) <= self.config.max_num_seqs
+        assert len(self.scheduler._queues.running) <= self.config.max_num_seqs
         work = {w.seq_id: w for w in plan.work}
         assert len(work) == len(plan.work)
-        for seq in self.scheduler._running:
+        for seq in self.scheduler._queues.running:
             if seq.seq_id in work:
                 assert work[seq.seq_id].start == seq.computed
             else:
@@ -430,7 +432,7 @@ class Engine:
 
 def check(scheduler: Scheduler) -> None:
     """Check the invariants that hold between any two calls."""
-    running = scheduler._running
+    running = scheduler._queues.running
     blocks = scheduler._blocks
     size = blocks._size
     samples = [seq for group in scheduler._groups.values() for seq in group.sequences]

@@ -13,7 +13,7 @@ from torch.nn.functional import linear
 from ...errors import ConfigError
 from ..llama_config import LlamaShape
 from ..llama_weights import LayerWeights
-from ..share import Peers, Share
+from ..shard import Peers, Shard
 from .adapters import NO_ADAPTERS, LayerAdapters
 from .kernels.attention import attend_new_rows
 from .kernels.low_rank import LowRanks, RowRanks, to_ranks
@@ -137,7 +137,7 @@ class TritonLayers:
         rotary: cosines and sines, each float32 [positions, head size].
         row_independent: whether every bit of a row's result must be independent of the other rows
             of the step, and of how a prompt was cut into chunks.
-        share, peers: the rank, and how it reaches the others; by default it is the only one.
+        shard, peers: the rank, and how it reaches the others; by default it is the only one.
         adapters: those of each layer; none if there are several ranks.
 
     Attributes:
@@ -154,7 +154,7 @@ class TritonLayers:
         rotary: tuple[Tensor, Tensor],
         *,
         row_independent: bool,
-        share: Share | None = None,
+        shard: Shard | None = None,
         peers: Peers | None = None,
         adapters: Sequence[LayerAdapters] = (),
     ) -> None:
@@ -164,8 +164,8 @@ class TritonLayers:
                 f"{shape.head_dim}; load without use_vllm and experimental"
             )
         self._shape = shape
-        self._share = share or Share(shape)
-        self._peers = None if self._share.ranks == 1 else peers
+        self._shard = shard or Shard(shape)
+        self._peers = None if self._shard.ranks == 1 else peers
         self._layers = tuple(map(LayerMatrices.fuse, layers))
         device = self._layers[0].qkv.device
         cosines, sines = (table.to(device).contiguous() for table in rotary)
@@ -196,7 +196,7 @@ class TritonLayers:
             ``x``, which holds the hidden states before the final norm.
         """
         eps = self._shape.rms_norm_eps
-        heads = len(self._share.heads)
+        heads = len(self._shard.heads)
         multiply = self.product_for(len(x))
         for index, layer in enumerate(self._layers):
             low = NO_ADAPTERS if adapter_of is None else self._adapters[index]
@@ -204,7 +204,7 @@ class TritonLayers:
             norm = layer.attention_norm, eps
             ranks = _reduced(x, low.qkv, adapter_of, norm)
             qkv = multiply(x, layer.qkv, norm=norm, out=own, ranks=ranks)
-            columns = self._share.query_columns()
+            columns = self._shard.query_columns()
             if rows.tiles is None:
                 where = rows.tables, rows.table_of, rows.positions
                 following = self._layers[(index + 1) % len(self._layers)]
@@ -229,7 +229,7 @@ class TritonLayers:
             norm = layer.mlp_norm, eps
             ranks = _reduced(x, low.gate_up, adapter_of, norm)
             gated = multiply(x, layer.gate_up, norm=norm, gated=True, ranks=ranks)
-            columns = self._share.columns(self._shape.intermediate_size)
+            columns = self._shard.columns(self._shape.intermediate_size)
             self._add(gated, columns, layer.down, x, low.down, adapter_of)
         return x
 
@@ -245,7 +245,7 @@ class TritonLayers:
         Tiles of tensor cores round otherwise than a decode step does.
         """
         tables, table_of, positions = rows.tables, rows.table_of, rows.positions
-        heads = len(self._share.heads)
+        heads = len(self._shard.heads)
         query = rotate_and_store(qkv, *self.rotary, positions, tables, table_of, pool, layer, heads)
         if self._is_row_independent:
             return attend_prompts(query, pool, layer, tables, table_of, positions, most=rows.most)
@@ -273,7 +273,7 @@ class TritonLayers:
             multiply(inputs, weight, residual=x, ranks=_reduced(inputs, low, adapter_of))
             return
         inputs = self._peers.gather(inputs, columns)
-        own, hidden = self._share.own(x.shape[1]), self._share.columns(x.shape[1])
+        own, hidden = self._shard.outputs(x.shape[1]), self._shard.columns(x.shape[1])
         part = x[:, own.start : own.stop].contiguous()
         x.copy_(self._peers.gather(multiply(inputs, weight, residual=part), hidden))
 

@@ -106,7 +106,7 @@ class RequestTracker:
 class AsyncLLMEngine:
     """Runs an engine in a background thread, which exists only while there are requests.
 
-    Every method may be called from any thread. Each caller waits for its own requests only. A
+    Every method may be called from any thread. Each caller waits for its requests only. A
     caller that reads slowly, stops reading, or sends a request that cannot be done has no effect
     on the others. Only the engine's thread changes the engine's state, so Ctrl-C in the main
     thread never leaves a change half done.
@@ -149,7 +149,7 @@ class AsyncLLMEngine:
 
         Raises:
             TextError, VoiceError, ConfigError: a request does not fit the model.
-            GenerationError: a prompt does not fit the key-value cache.
+            GenerationError: a prompt does not fit the KV cache.
             ConfigError: an id is that of an unfinished request (with the first item).
             EngineDeadError: the engine was closed, or an error ended it (with any item).
         """
@@ -213,7 +213,7 @@ class AsyncLLMEngine:
 
         Raises:
             TextError, VoiceError, ConfigError: the request does not fit the model.
-            GenerationError: the prompt does not fit the key-value cache; or the model's answer
+            GenerationError: the prompt does not fit the KV cache; or the model's answer
                 cannot be used (with any output).
             ConfigError: the id is that of an unfinished request (with the first output).
             EngineDeadError: the engine was closed, or an error ended it (with any output).

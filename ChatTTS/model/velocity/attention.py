@@ -1,6 +1,6 @@
 """Attention over paged keys and values in plain torch: the reference, on any device.
 
-Every row is computed by itself from the blocks of its own sequence. That is slow and simple, and
+Every row is computed by itself from the blocks of its sequence. That is slow and simple, and
 the result depends neither on the other rows of the step nor on how a prompt was cut into chunks.
 """
 
@@ -34,7 +34,7 @@ class Attention(Protocol):
     def __call__(
         self, query: Tensor, key: Tensor, value: Tensor, pool: Tensor, layer: int, plan: Any
     ) -> Tensor:
-        """Write the rows' keys and values into their blocks, then attend up to each row's own.
+        """Write the rows' keys and values into their blocks, then attend up to each row.
 
         Args:
             query: [rows, heads, head size], rotated.
@@ -53,7 +53,7 @@ class TorchBlocks:
     """Blocks of [layers, 2 (keys, values), kv heads, positions, head size], as torch reads them.
 
     Args:
-        shape: sizes; of a rank, its own layers and heads (see ``Share.local``).
+        shape: sizes; of a rank, those of its layers and heads (see ``Shard.local``).
     """
 
     def __init__(
@@ -90,14 +90,14 @@ class TorchAttention(TorchBlocks):
         blocks = pool[:, layer]
         tables = torch.from_numpy(batch.tables).long()
         positions = torch.from_numpy(batch.positions).long()
-        own = torch.from_numpy(batch.table_of).long()
-        physical = tables[own, positions // self._block_size].to(pool.device)
+        table_of = torch.from_numpy(batch.table_of).long()
+        physical = tables[table_of, positions // self._block_size].to(pool.device)
         slots = (positions % self._block_size).to(pool.device)
         blocks[physical, 0, :, slots] = key.to(self._dtype)
         blocks[physical, 1, :, slots] = value.to(self._dtype)
         out = torch.empty_like(query)
         for row, (table, length) in enumerate(
-            zip(own.tolist(), (positions + 1).tolist(), strict=True)
+            zip(table_of.tolist(), (positions + 1).tolist(), strict=True)
         ):
             used = tables[table, : -(-length // self._block_size)].to(pool.device)
             # [blocks, 2, heads, positions, size] to [2, heads, length, size]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..share import Share
+from ..shard import Shard
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +40,7 @@ class AttentionProbe:
             ``first[i + 1]``.
         layers, heads: int32 [entries].
         columns: int32 [entries], how many positions of its sequence an entry covers, from the
-            first one on; never more than the row's own position + 1.
+            first one on; never more than the row's position + 1.
         starts: int64 [entries], where the columns of an entry begin in ``out``.
         out: float32, the attention probabilities; the model fills them in.
     """
@@ -61,21 +61,23 @@ class AttentionProbe:
         """
         counts = np.zeros(rows + 1, dtype=np.int32)
         places = np.array([row for row, _ in wanted])
-        heads = np.array([len(own.heads) for _, own in wanted])
+        heads = np.array([len(head_set.heads) for _, head_set in wanted])
         counts[places + 1] = heads
-        columns = np.repeat(np.array([own.columns for _, own in wanted], dtype=np.int32), heads)
+        columns = np.repeat(
+            np.array([head_set.columns for _, head_set in wanted], dtype=np.int32), heads
+        )
         ends: NDArray[np.int64] = columns.cumsum(dtype=np.int64)
         return cls(
             first=counts.cumsum(dtype=np.int32),
-            layers=np.concatenate([own.layers for _, own in wanted]),
-            heads=np.concatenate([own.heads for _, own in wanted]),
+            layers=np.concatenate([head_set.layers for _, head_set in wanted]),
+            heads=np.concatenate([head_set.heads for _, head_set in wanted]),
             columns=columns,
             starts=ends - columns,
             out=np.empty(int(ends[-1]), dtype=np.float32),
         )
 
     def again(self) -> AttentionProbe:
-        """Return a probe of a step whose rows are laid out alike, with room of its own."""
+        """Return a probe of a step whose rows are laid out alike, with other memory."""
         return AttentionProbe(
             self.first,
             self.layers,
@@ -85,14 +87,14 @@ class AttentionProbe:
             np.empty(len(self.out), dtype=np.float32),
         )
 
-    def of_share(self, share: Share) -> AttentionProbe:
+    def of_shard(self, shard: Shard) -> AttentionProbe:
         """Return the probe with layers and heads as a rank counts them, those of others as -1.
 
         The rank fills in its part of ``out``, which both share; the rest of it is 0.
         """
-        if share.ranks == share.stages == 1:
+        if shard.ranks == shard.stages == 1:
             return self
-        layers, heads = share.layers, share.heads
+        layers, heads = shard.layers, shard.heads
         is_own = np.isin(self.layers, layers) & np.isin(self.heads, heads)
         self.out[:] = 0
         return replace(

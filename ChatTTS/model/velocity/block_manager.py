@@ -26,7 +26,7 @@ class BlockSpaceManager:
     A method that lacks blocks returns ``False`` and has changed nothing.
 
     Args:
-        config: the cache's config, with ``num_blocks`` set.
+        config: the KV cache's config, with ``num_blocks`` set.
 
     Attributes:
         device, host: the pools.

@@ -96,7 +96,7 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class CacheConfig:
-    """The paged key-value cache.
+    """The paged KV cache.
 
     Attributes:
         block_size: positions of a block.
@@ -199,7 +199,7 @@ class SchedulerConfig:
 
 @dataclass(frozen=True)
 class ParallelConfig:
-    """The ranks that compute one model together; see ``share.py``.
+    """The ranks that compute one model together; see ``shard.py``.
 
     Attributes:
         tensor_parallel_size: ranks that share each layer.
@@ -256,7 +256,7 @@ class EngineArgs:
 
     Attributes:
         model: the checkpoint's folder.
-        kv_memory: the size of the key-value cache: bytes, or text such as ``2GB``, or text such as
+        kv_memory: the size of the KV cache: bytes, or text such as ``2GB``, or text such as
             ``16 sequences`` for what 16 sequences of full length need.
         swap_memory: the size of the pool in host memory: bytes, or text such as ``2GB``.
         adapters: a folder, whose adapter has the name ``default``; or folders by names.
@@ -297,17 +297,19 @@ class EngineArgs:
 
         adapters = tuple(adapter_folders(self.adapters).items())
 
-        def own(config: type) -> dict[str, Any]:
+        def settings_of(config: type) -> dict[str, Any]:
             """Return the arguments whose names are fields of ``config``."""
             return {f.name: getattr(self, f.name) for f in fields(config) if hasattr(self, f.name)}
 
         return EngineConfig(
-            model=ModelConfig(folder=Path(self.model), **own(ModelConfig) | {"adapters": adapters}),
-            cache=CacheConfig(
-                memory=memory, sequences=sequences, host_memory=host, **own(CacheConfig)
+            model=ModelConfig(
+                folder=Path(self.model), **settings_of(ModelConfig) | {"adapters": adapters}
             ),
-            scheduler=SchedulerConfig(**own(SchedulerConfig) | self._limits),
-            parallel=ParallelConfig(**own(ParallelConfig)),
+            cache=CacheConfig(
+                memory=memory, sequences=sequences, host_memory=host, **settings_of(CacheConfig)
+            ),
+            scheduler=SchedulerConfig(**settings_of(SchedulerConfig) | self._limits),
+            parallel=ParallelConfig(**settings_of(ParallelConfig)),
         )
 
     @property

@@ -62,7 +62,7 @@ class ExecutorBase(ABC):
 
     @abstractmethod
     def init_cache(self) -> CacheConfig:
-        """Allocate the block pools; return the cache's config with the numbers of blocks.
+        """Allocate the block pools; return the KV cache's config with the numbers of blocks.
 
         Raises:
             ConfigError: there is not enough memory for a single block.

@@ -71,7 +71,7 @@ class VelocityGenerator:
             VoiceError, ConfigError: a request does not fit the model.
             EngineUnavailableError: a request has alignment heads, and the engine runs on kernels
                 that do not give attention.
-            GenerationError: a prompt does not fit the key-value cache; or the model's answer to
+            GenerationError: a prompt does not fit the KV cache; or the model's answer to
                 a request cannot be used (with any step). The other requests of this call end then;
                 other calls go on.
             EngineDeadError: the engine was closed, or an error ended it (with any step).

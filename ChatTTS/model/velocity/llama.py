@@ -18,7 +18,7 @@ from ..adapters import Adapter
 from ..embed import Embed, RowKind
 from ..llama_config import LlamaShape
 from ..llama_weights import LayerWeights
-from ..share import Peers, Share
+from ..shard import Peers, Shard
 from .attention import Attention
 from .batch import InputBatch
 from .matrices import Matrix, MatrixMaker
@@ -73,7 +73,7 @@ class _Layer:
 
 
 class TorchLlama:
-    """A Llama (Touvron et al. 2023) on torch's own operators.
+    """A Llama (Touvron et al. 2023) on torch's operators.
 
     No bit of a row depends on the other rows or on the number of ranks, if that holds for the
     products and for the attention.
@@ -87,7 +87,7 @@ class TorchLlama:
         attention: attends over the blocks.
         rotary: cosines and sines, each float32 [positions, head size].
         make_matrix: makes what rows are multiplied with.
-        share, peers: the rank, and how it reaches the others; by default it is the only one.
+        shard, peers: the rank, and how it reaches the others; by default it is the only one.
         adapters: those that rows may have; none if there are several ranks.
     """
 
@@ -103,12 +103,12 @@ class TorchLlama:
         rotary: tuple[Tensor, Tensor],
         make_matrix: MatrixMaker,
         *,
-        share: Share | None = None,
+        shard: Shard | None = None,
         peers: Peers | None = None,
         adapters: Sequence[Adapter] = (),
     ) -> None:
         self._shape = shape
-        self._share, self._peers = share or Share(shape), peers
+        self._shard, self._peers = shard or Shard(shape), peers
         self._embed = embed
         self._attention = attention
         cosines, sines = (table.to(final_norm.device) for table in rotary)
@@ -121,7 +121,7 @@ class TorchLlama:
         self._adapters = TorchAdapters(adapters, shape, final_norm.device, final_norm.dtype)
 
     def _made(self, layer: LayerWeights, make: MatrixMaker) -> _Layer:
-        shape, piece = self._shape, self._share.piece
+        shape, piece = self._shape, self._shard.piece
         hidden, inner = piece(shape.hidden_size), piece(shape.intermediate_size)
         return _Layer(
             qkv=make(layer.qkv, shape.head_dim),
@@ -145,42 +145,42 @@ class TorchLlama:
 
     @torch.inference_mode()
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
-        share = self._share
+        shard = self._shard
         if batch.probe is not None:
-            batch = replace(batch, probe=batch.probe.of_share(share))
+            batch = replace(batch, probe=batch.probe.of_shard(shard))
         device = self._final_norm.device
         x = self._embed_rows(batch) if batch.given is None else batch.given
         positions = torch.from_numpy(batch.positions).to(device)
         cosines, sines = (t[positions].unsqueeze(1) for t in (self._cosines, self._sines))
-        heads, kv_heads = len(share.heads), len(share.kv_heads)
+        heads, kv_heads = len(shard.heads), len(shard.kv_heads)
         plan = self._attention.plan(batch, pool)
-        own = self._adapters.of(batch, device)
+        adapters = self._adapters.of(batch, device)
         for index, layer in enumerate(self._layers):
             normed = self._norm(x, layer.attention_norm)
-            fused = own.add(layer.qkv(normed), normed, index, "qkv")
+            fused = adapters.add(layer.qkv(normed), normed, index, "qkv")
             fused = fused.view(len(batch), heads + 2 * kv_heads, -1)
             turned = _rotated(fused[:, : heads + kv_heads], cosines, sines)
             query, key = turned[:, :heads], turned[:, heads:]
             value = fused[:, heads + kv_heads :]
             mixed = self._attention(query, key, value, pool, index, plan).flatten(1)
-            mixed = self._gather(mixed, share.query_columns())
-            x = x + self._gather_hidden(own.add(layer.out(mixed), mixed, index, "out"))
+            mixed = self._gather(mixed, shard.query_columns())
+            x = x + self._gather_hidden(adapters.add(layer.out(mixed), mixed, index, "out"))
             normed = self._norm(x, layer.mlp_norm)
-            gated = own.activate(layer.gate.activated(normed), layer.gate, normed, index)
-            gated = gated * own.add(layer.up(normed), normed, index, "up")
-            gated = self._gather(gated, share.columns(self._shape.intermediate_size))
-            x = x + self._gather_hidden(own.add(layer.down(gated), gated, index, "down"))
-        if not share.is_last:
+            gated = adapters.activate(layer.gate.activated(normed), layer.gate, normed, index)
+            gated = gated * adapters.add(layer.up(normed), normed, index, "up")
+            gated = self._gather(gated, shard.columns(self._shape.intermediate_size))
+            x = x + self._gather_hidden(adapters.add(layer.down(gated), gated, index, "down"))
+        if not shard.is_last:
             return x
         drawn = x[torch.from_numpy(batch.draws).to(device)]
         return self._norm(drawn, self._final_norm).cpu()
 
-    def _gather(self, own: Tensor, columns: list[int]) -> Tensor:
+    def _gather(self, part: Tensor, columns: list[int]) -> Tensor:
         """Return the columns [rows, all] of all ranks of the stage."""
-        return own if self._peers is None else self._peers.gather(own, columns)
+        return part if self._peers is None else self._peers.gather(part, columns)
 
-    def _gather_hidden(self, own: Tensor) -> Tensor:
-        return self._gather(own, self._share.columns(self._shape.hidden_size))
+    def _gather_hidden(self, part: Tensor) -> Tensor:
+        return self._gather(part, self._shard.columns(self._shape.hidden_size))
 
     def _embed_rows(self, batch: InputBatch) -> Tensor:
         """Return the rows' vectors [rows, hidden]."""

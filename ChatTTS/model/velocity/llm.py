@@ -77,7 +77,7 @@ class LLM:
         )
 
     def default_sampling_params(self, kind: Pass = Pass.CODE) -> SamplingParams:
-        """Return the checkpoint's own settings, which ``generate`` uses by default."""
+        """Return the checkpoint's settings, which ``generate`` uses by default."""
         num_codebooks = self._config.gpt.num_vq if kind is Pass.CODE else 1
         return SamplingParams.from_params(self._defaults(kind), num_codebooks)
 
@@ -100,7 +100,7 @@ class LLM:
             sampling_params: one for all prompts, or one for each.
             kind: ``Pass.CODE`` returns frames of codes, ``Pass.REFINE`` texts.
             seeds: one for all prompts, or one for each; by default from torch's global generator.
-            tags: control tags for texts, such as ``[speed_5]``; by default the checkpoint's own.
+            tags: control tags for texts, such as ``[speed_5]``; by default the checkpoint's.
             speaker: for texts: a name that the checkpoint knows, a speaker string, or H floats;
                 by default the checkpoint's default speaker, if it has one.
             use_tqdm: show a progress bar.
@@ -111,7 +111,7 @@ class LLM:
 
         Raises:
             TextError, VoiceError, ConfigError: a prompt or setting does not fit the model.
-            GenerationError: a prompt does not fit the key-value cache, or the model's answer
+            GenerationError: a prompt does not fit the KV cache, or the model's answer
                 cannot be used.
             EngineDeadError: the engine was closed, or an error ended it.
         """

@@ -135,7 +135,7 @@ class LLMEngine:
         Raises:
             TextError, VoiceError, ConfigError: a request does not fit the model, or its id is that
                 of an unfinished request.
-            GenerationError: a prompt does not fit the key-value cache.
+            GenerationError: a prompt does not fit the KV cache.
             EngineDeadError: the engine was closed, or an error ended it.
         """
         self.add_groups(self.new_groups(self.checked(requests)))
@@ -145,7 +145,7 @@ class LLMEngine:
 
         Raises:
             TextError, VoiceError, ConfigError: a request does not fit the model.
-            GenerationError: a prompt does not fit the key-value cache.
+            GenerationError: a prompt does not fit the KV cache.
             EngineUnavailableError: a request has alignment heads, and the workers give no
                 attention.
         """

@@ -11,7 +11,7 @@ from ..draws import Pass
 from ..embed import Embed
 from ..llama_config import LlamaShape
 from ..placement import Placement
-from ..share import Peers, Share
+from ..shard import Peers, Shard
 from ..tokenizer import Tokenizer
 from .llama import LlamaModel
 from .sampler import Sampler
@@ -23,7 +23,7 @@ class LoadedModel:
 
     Attributes:
         how: a description of the kernels and the dtype, for logs and the system check.
-        share, peers: the rank, and how it reaches the others, if it is not the only one.
+        shard, peers: the rank, and how it reaches the others, if it is not the only one.
         recorder: records whole steps, if the model runs on Triton kernels.
         adapters: those that requests may name; batches number them in this order.
         compiles: whether the first launch of a kernel compiles it.
@@ -37,7 +37,7 @@ class LoadedModel:
     sampler: Sampler
     placement: Placement
     how: str
-    share: Share
+    shard: Shard
     peers: Peers | None = None
     recorder: graphs.Recorder | None = None
     adapters: tuple[Adapter, ...] = ()

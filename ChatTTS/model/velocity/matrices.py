@@ -41,8 +41,8 @@ class Matrix(Protocol):
         ...
 
 
-# Makes a matrix of weights [outputs, inputs], which in the share of one rank has pieces of so many
-# outputs (see share.py).
+# Makes a matrix of weights [outputs, inputs], which in the shard of a rank has pieces of this many
+# outputs (see shard.py).
 MatrixMaker = Callable[[Tensor, int], Matrix]
 
 
@@ -73,11 +73,11 @@ class TiledMatrix:
 
 
 class PackedMatrix:
-    """A matrix in oneDNN's own order; on a CPU."""
+    """A matrix in oneDNN's order; on a CPU."""
 
     def __init__(self, weight: Tensor, piece: int) -> None:
         self._outputs = len(weight)
-        if self._outputs:  # a rank may own none of a small matrix, and oneDNN packs no empty one
+        if self._outputs:  # a rank may have none of a small matrix, and oneDNN packs no empty one
             self._packed = _ONEDNN._reorder_linear_weight(weight.contiguous(), _PACKED_FOR)
 
     def __call__(self, rows: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from ..native.library import KINDS, Team
 from ..native.linear import PackedLinear
 from ..placement import choose_placement
 from ..rotary import rotary_tables
-from ..share import GatheredLinear, Peers, Share
+from ..shard import GatheredLinear, Peers, Shard
 from ..tokenizer import Tokenizer
 from .attention import Attention, TorchAttention
 from .configs import EngineConfig, ParallelConfig
@@ -76,7 +76,7 @@ class ModelLoader:
         sizes = Config.from_file(self._folder / "config.json")
         shape = read_llama_shape(self._folder / "gpt" / "config.json", sizes.gpt)
         file = LlamaFile(self._folder / "gpt" / "model.safetensors", shape)
-        self._share = share_of(self._config.parallel, shape, self._rank)
+        self._shard = shard_of(self._config.parallel, shape, self._rank)
         self._adapters = tuple(
             read_adapter(folder, name, shape) for name, folder in self._config.model.adapters
         )
@@ -122,7 +122,7 @@ class ModelLoader:
             sampler,
             self._placement,
             how,
-            self._share,
+            self._shard,
             self._peers,
             recorder,
             self._adapters,
@@ -134,15 +134,15 @@ class ModelLoader:
         outputs = {name: len(getattr(embed, name).weight) for name in _HEADS}
         if self._peers is not None:
             for name, count in outputs.items():
-                own = self._share.own(count) if self._share.is_last else range(0)
-                weight = getattr(embed, name).weight[own.start : own.stop].clone()
+                rows = self._shard.outputs(count) if self._shard.is_last else range(0)
+                weight = getattr(embed, name).weight[rows.start : rows.stop].clone()
                 getattr(embed, name).weight = nn.Parameter(weight, requires_grad=False)
         return outputs
 
     def _gather_heads(self, embed: Embed, outputs: Mapping[str, int]) -> None:
         if self._peers is not None:
             for name, count in outputs.items():
-                columns = self._share.columns(count)
+                columns = self._shard.columns(count)
                 setattr(embed, name, GatheredLinear(getattr(embed, name), self._peers, columns))
 
     def _team(self) -> Team | None:
@@ -160,7 +160,7 @@ class ModelLoader:
             return None
 
     def _native(self, team: Team, file: LlamaFile, kind: str, embed: Embed) -> NativeLlama:
-        weights = packed_weights(team, file, kind, self._share)
+        weights = packed_weights(team, file, kind, self._shard)
         # Eight bits would cost more here than they save.
         heads = _name(embed.code.weight.dtype)
         if self._quantization is not None and heads == "bfloat16":
@@ -175,7 +175,7 @@ class ModelLoader:
             embed,
             rotary_tables(file.shape),
             self._config.cache.block_size,
-            self._share,
+            self._shard,
             self._peers,
             self._adapters,
         )
@@ -205,13 +205,13 @@ class ModelLoader:
             setattr(embed, name, RowLinear(getattr(embed, name).weight, multiply))
         llama = TritonLlama(
             file.shape,
-            (file.layer(index, dtype, self._share).to(device) for index in self._share.layers),
+            (file.layer(index, dtype, self._shard).to(device) for index in self._shard.layers),
             file.final_norm(dtype).to(device),
             embed,
             rotary_tables(file.shape),
             self._config.cache.block_size,
             batch_invariant=self._config.model.batch_invariant,
-            share=self._share,
+            shard=self._shard,
             peers=self._peers,
             adapters=self._adapters,
         )
@@ -224,7 +224,7 @@ class ModelLoader:
     def _torch(self, file: LlamaFile, embed: Embed, outputs: Mapping[str, int]) -> TorchLlama:
         device, dtype = self._placement.device, self._placement.dtype
         make = matrix_maker(
-            self._share,
+            self._shard,
             outputs.values(),
             dtype,
             device,
@@ -232,23 +232,23 @@ class ModelLoader:
         )
         for name, count in outputs.items():
             weight = getattr(embed, name).weight.detach()
-            setattr(embed, name, MatrixLinear(make(weight, self._share.piece(count))))
+            setattr(embed, name, MatrixLinear(make(weight, self._shard.piece(count))))
         return TorchLlama(
             file.shape,
-            (file.layer(index, dtype, self._share).to(device) for index in self._share.layers),
+            (file.layer(index, dtype, self._shard).to(device) for index in self._shard.layers),
             file.final_norm(dtype).to(device),
             embed,
-            torch_attention(self._share, self._config.cache.block_size, dtype, device),
+            torch_attention(self._shard, self._config.cache.block_size, dtype, device),
             rotary_tables(file.shape),
             make,
-            share=self._share,
+            shard=self._shard,
             peers=self._peers,
             adapters=self._adapters,
         )
 
 
 def matrix_maker(
-    share: Share,
+    shard: Shard,
     heads: Collection[int],
     dtype: torch.dtype,
     device: torch.device,
@@ -258,23 +258,23 @@ def matrix_maker(
     """Return the fastest matrices on torch that keep the promise.
 
     Args:
-        share: of any rank of the model.
+        shard: of any rank of the model.
         heads: outputs of the heads.
         batch_invariant: compute so that no bit of a row depends on the other rows, or on the number
             of ranks.
     """
-    if device.type == "cpu" and packed_rows_agree(share, heads, dtype):
+    if device.type == "cpu" and packed_rows_agree(shard, heads, dtype):
         return PackedMatrix
     return TiledMatrix if batch_invariant else WholeMatrix
 
 
 def torch_attention(
-    share: Share, block_size: int, dtype: torch.dtype, device: torch.device
+    shard: Shard, block_size: int, dtype: torch.dtype, device: torch.device
 ) -> Attention:
     """Return the fastest attention on torch in which no bit of a row depends on the other rows."""
-    if device.type == "cpu" and attention_agrees(share.shape):
-        return TiledAttention(share.local, block_size, dtype)
-    return TorchAttention(share.local, block_size, dtype, device)
+    if device.type == "cpu" and attention_agrees(shard.shape):
+        return TiledAttention(shard.local, block_size, dtype)
+    return TorchAttention(shard.local, block_size, dtype, device)
 
 
 def asset_folder(folder: Path) -> Path:
@@ -282,14 +282,16 @@ def asset_folder(folder: Path) -> Path:
     return folder / "asset" if (folder / "asset").is_dir() else folder
 
 
-def share_of(parallel: ParallelConfig, shape: LlamaShape, rank: int) -> Share:
+def shard_of(parallel: ParallelConfig, shape: LlamaShape, rank: int) -> Shard:
     """Return the part of a model that a rank has. Ranks count stage after stage.
 
     Raises:
         ConfigError: the model cannot be divided among these ranks.
     """
-    stage, own = divmod(rank, parallel.tensor_parallel_size)
-    return Share(shape, own, parallel.tensor_parallel_size, stage, parallel.pipeline_parallel_size)
+    stage, place = divmod(rank, parallel.tensor_parallel_size)
+    return Shard(
+        shape, place, parallel.tensor_parallel_size, stage, parallel.pipeline_parallel_size
+    )
 
 
 def _name(dtype: torch.dtype) -> str:

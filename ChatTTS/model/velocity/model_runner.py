@@ -67,9 +67,9 @@ class SequenceState:
 
         Those of the last position are never needed.
         """
-        own = self.ids[self.length : self.length + len(ids), : ids.shape[1]]
-        own[:] = ids[: len(own)]
-        self.length += len(own)
+        places = self.ids[self.length : self.length + len(ids), : ids.shape[1]]
+        places[:] = ids[: len(places)]
+        self.length += len(places)
 
     def draw(self, end: int) -> Draw:
         """Return the sampler's input for the next ids.
@@ -106,7 +106,7 @@ class ModelRunner:
         self._num_codebooks = model.embed.num_codebooks
         self.ends = model.ends
         self._head_device = model.embed.code.weight.device
-        self._is_first, self._is_last = model.share.is_first, model.share.is_last
+        self._is_first, self._is_last = model.shard.is_first, model.shard.is_last
         self._adapters: dict[str | None, int] = {None: -1}
         self._adapters |= {adapter.name: i for i, adapter in enumerate(model.adapters)}
         # The rows of the last step with a probe, what they wanted, and that probe.
@@ -170,11 +170,11 @@ class ModelRunner:
             finite=np.ones(len(drawing), dtype=np.bool_),
             attention=attention,
         )
-        for kind, own in places.items():
-            drawn = self._draw(kind, hiddens[own], [drawing[place] for place in own])
-            result.ids[own, : drawn.ids.shape[1]] = drawn.ids
-            result.logprobs[own] = drawn.logprobs
-            result.finite[own] = drawn.finite
+        for kind, rows in places.items():
+            drawn = self._draw(kind, hiddens[rows], [drawing[place] for place in rows])
+            result.ids[rows, : drawn.ids.shape[1]] = drawn.ids
+            result.logprobs[rows] = drawn.logprobs
+            result.finite[rows] = drawn.finite
         return result
 
     def _received(self, batch: InputBatch) -> InputBatch:

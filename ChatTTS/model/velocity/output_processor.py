@@ -67,8 +67,8 @@ class OutputProcessor:
                 deltas.setdefault(group.request_id, []).append(delta)
         self.counts["generated_tokens"] += drawn
         outputs = []
-        for name, own in deltas.items():
-            if (output := self._output(self.open[name], own)) is not None:
+        for name, new in deltas.items():
+            if (output := self._output(self.open[name], new)) is not None:
                 outputs.append(output)
         return outputs
 
@@ -129,8 +129,8 @@ class OutputProcessor:
             )
         if kind is Pass.REFINE:
             ids = ids[:, :1].clone()
-        own = _rows_of(hiddens, rows)
-        return Delta(seq.sample, ids, own, seq.finish, seq.logprob, attention)
+        kept = _rows_of(hiddens, rows)
+        return Delta(seq.sample, ids, kept, seq.finish, seq.logprob, attention)
 
     def _output(self, group: SequenceGroup, deltas: list[Delta]) -> RequestOutput | None:
         """Return the output of an open request, or ``None`` while all of it is held back."""

@@ -39,7 +39,7 @@ class OutputQueue(ABC):
     """
 
     def __init__(self, cancelled: Cancellation | None = None) -> None:
-        # The engine's thread reads it, so an error of a caller's own event must not get out.
+        # The engine's thread reads it, so an error of a caller's event must not get out.
         is_safe = cancelled is None or type(cancelled) is Cancellation
         self._cancelled = cancelled if is_safe else Cancellation(cancelled)
         self.is_abandoned = False

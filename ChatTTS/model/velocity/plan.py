@@ -42,7 +42,7 @@ class SequenceData:
     """A sequence as a worker needs to know it. It is sent once, with the first work.
 
     Attributes:
-        request: with the key of the sequence's own draws.
+        request: with the key of the sequence's draws.
     """
 
     seq_id: int
@@ -94,7 +94,7 @@ class StepResult:
     Attributes:
         ids: int64 [n, num_codebooks]; a text id is in the first column.
         hiddens: float [n, hidden] on the CPU, the hidden states that the ids were drawn from.
-        logprobs: float32 [n], the log-probabilities of the ids under the model's own logits
+        logprobs: float32 [n], the log-probabilities of the ids under the model's logits
             (before temperature and other settings; of a frame the mean over its codebooks).
         finite: bool [n]; where it is false, the logits were not finite and the ids are invalid.
         attention: float32 [heads, text ids] by the row of ``ids``, for the rows of sequences with

@@ -33,7 +33,7 @@ def checked_request(
 
     Args:
         model: the sizes of the model.
-        capacity: the positions that the key-value cache holds.
+        capacity: the positions that the KV cache holds.
         adapters: the names of those that are loaded.
 
     Raises:
@@ -41,7 +41,7 @@ def checked_request(
         VoiceError: a speaker vector or sample codes that are not of this model.
         ConfigError: sampling settings that do not fit the kind of answer, an invalid draw key,
             request id, priority or alignment head, or an adapter that is not loaded.
-        GenerationError: too many positions for the key-value cache.
+        GenerationError: too many positions for the KV cache.
     """
     prompt = _copy(request.prompt)
     _check_text(prompt, model)

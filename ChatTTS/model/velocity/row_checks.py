@@ -20,7 +20,7 @@ from torch import Tensor
 from ...utils import machine
 from ...utils.folders import cache_folder
 from ..llama_config import LlamaShape
-from ..share import Share
+from ..shard import Shard
 from .matrices import SIZES, PackedMatrix
 from .tiled_attention import TILE, attend, silence_torch, wanted_scores
 
@@ -36,17 +36,17 @@ _STEPS = (0.6180339887, 0.4142135624)
 _STRIDE = 7919
 
 
-def packed_rows_agree(share: Share, heads: Iterable[int], dtype: torch.dtype) -> bool:
+def packed_rows_agree(shard: Shard, heads: Iterable[int], dtype: torch.dtype) -> bool:
     """Return whether rows multiplied by ``PackedMatrix`` do not depend on other rows or on ranks.
 
     Every number of rows in ``SIZES`` is tried with every matrix of the model, whole and cut for
     every number of ranks. The answer is kept in the cache folder.
 
     Args:
-        share: of any rank of the model.
+        shard: of any rank of the model.
         heads: outputs of the heads.
     """
-    shape = share.shape
+    shape = shard.shape
     hidden, inner = shape.hidden_size, shape.intermediate_size
     queries = shape.num_attention_heads * shape.head_dim
     fused = queries + 2 * shape.num_key_value_heads * shape.head_dim
@@ -55,7 +55,7 @@ def packed_rows_agree(share: Share, heads: Iterable[int], dtype: torch.dtype) ->
 
     def check() -> bool:
         try:
-            return all(_matrix_agrees(size, share, dtype) for size in found)
+            return all(_matrix_agrees(size, shard, dtype) for size in found)
         except (AttributeError, NotImplementedError, RuntimeError) as error:
             logger.info("oneDNN does not multiply in %s here: %s", dtype, error)
             return False
@@ -81,15 +81,15 @@ def attention_agrees(shape: LlamaShape) -> bool:
     return _remembered(about, check)
 
 
-def _matrix_agrees(size: _Size, share: Share, dtype: torch.dtype) -> bool:
+def _matrix_agrees(size: _Size, shard: Shard, dtype: torch.dtype) -> bool:
     outputs, inputs = size
     weight = _spread(outputs, inputs, step=_STEPS[0]).to(dtype)
     rows = _spread(SIZES[-1], inputs, step=_STEPS[1]).to(dtype)
     whole = PackedMatrix(weight, outputs)
     expected = whole(rows), whole.activated(rows)
-    for own in (range(outputs), *_parts(outputs, share)):
-        part = PackedMatrix(weight[own.start : own.stop], len(own))
-        columns = [result[:, own.start : own.stop] for result in expected]
+    for span in (range(outputs), *_parts(outputs, shard)):
+        part = PackedMatrix(weight[span.start : span.stop], len(span))
+        columns = [result[:, span.start : span.stop] for result in expected]
         for count in SIZES:
             # The first rows, and the last ones: each row in several places.
             for first in {0, len(rows) - count}:
@@ -100,15 +100,15 @@ def _matrix_agrees(size: _Size, share: Share, dtype: torch.dtype) -> bool:
     return True
 
 
-def _parts(outputs: int, share: Share) -> Iterator[range]:
+def _parts(outputs: int, shard: Shard) -> Iterator[range]:
     """Yield the outputs of the ranks, for every number of them."""
     seen = {(0, outputs)}
-    for ranks in range(2, share.shape.num_key_value_heads + 1):
+    for ranks in range(2, shard.shape.num_key_value_heads + 1):
         for rank in range(ranks):
-            own = replace(share, rank=rank, ranks=ranks).own(outputs)
-            if len(own) and (own.start, own.stop) not in seen:
-                seen.add((own.start, own.stop))
-                yield own
+            span = replace(shard, rank=rank, ranks=ranks).outputs(outputs)
+            if len(span) and (span.start, span.stop) not in seen:
+                seen.add((span.start, span.stop))
+                yield span
 
 
 def _attention_agrees(heads: int, size: int) -> bool:

@@ -1,4 +1,4 @@
-"""Draws of a step: each row with its own settings, key and history.
+"""Draws of a step: each row with its settings, key and history.
 
 :class:`TorchSampler` is the reference, on the recipe that the standard engine uses too. The CPU
 kernels and the CUDA kernels have faster samplers, which are tested against it.
@@ -70,7 +70,7 @@ class TorchSampler:
 def _powers(penalty: float) -> tuple[float, ...]:
     """Return the powers of a repetition penalty from 0 on, in single precision.
 
-    They are looked up, because the last bit of torch's own depends on the place in a vector.
+    They are looked up, because the last bit of torch's powers depends on the place in a vector.
     """
     base = np.float64(np.float32(penalty))
     with np.errstate(over="ignore", under="ignore"):

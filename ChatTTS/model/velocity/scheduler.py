@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import logging
 import time
-from bisect import insort
-from collections import deque
 from collections.abc import Callable, Iterable
-from operator import attrgetter
+from typing import TypeAlias
 
 from ...errors import ConfigError
 from ..generation import NOT_FINITE, FinishReason
 from .block_manager import BlockSpaceManager
 from .configs import CacheConfig, SchedulerConfig
-from .plan import SequenceData, StepPlan, StepResult, Work
-from .policy import WaitingQueue, order_key
+from .plan import StepPlan, StepResult
+from .plans_in_flight import PlansInFlight
+from .policy import order_key
 from .scheduler_outputs import Advance, SchedulerStats
 from .sequence import Sequence, SequenceGroup, SequenceStatus
+from .sequence_queues import SequenceQueues, uncomputed_at_start
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 # others start. Otherwise the host would plan each step by itself, for longer than the device
 # computes it.
 _MANY = 128
+
+# A sequence, and how many of its positions a step computes.
+Chunk: TypeAlias = tuple[Sequence, int]
 
 
 class Scheduler:
@@ -41,13 +44,10 @@ class Scheduler:
     Args:
         config: budgets and policy. At most as many sequences run as a step has positions, so each
             of them can move forward in every step.
-        cache: the cache's config, with ``num_blocks`` set.
+        cache: the KV cache's config, with ``num_blocks`` set.
         max_positions: the most positions that the model can read, of prompt and answer together.
         clock: returns seconds; orders requests by their arrival.
         stale: sequences of an earlier scheduler, for the worker to forget.
-
-    Attributes:
-        known: the ids of the sequences that the worker knows.
     """
 
     def __init__(
@@ -63,35 +63,31 @@ class Scheduler:
         self._max_positions = max_positions
         self._clock = clock
         self._blocks = BlockSpaceManager(cache)
-        self._block_size = cache.block_size
         self._capacity = cache.capacity
-        self._max_running = min(config.max_num_seqs, config.max_num_batched_tokens)
         self._groups: dict[str, SequenceGroup] = {}
-        self._waiting = WaitingQueue()
-        self._running: list[Sequence] = []  # in order
-        self._in_flight: deque[tuple[StepPlan, list[Sequence]]] = deque()
-        self.known = set(stale)
-        self._ended = list(stale)  # sequences that the next plan tells the worker to forget
+        self._queues = SequenceQueues(config, self._blocks, cache.block_size)
+        self._in_flight = PlansInFlight(cache.block_size, stale)
         self._arrivals = 0
         self._unfinished = 0
-        self._num_swapped = 0
-        self._recomputed = 0
-        self._swapped = 0
-        self._prompt_positions = 0
+
+    @property
+    def known(self) -> set[int]:
+        """Return the ids of the sequences that the worker knows."""
+        return self._in_flight.known
 
     @property
     def stats(self) -> SchedulerStats:
         """Return the present counts."""
-        device = self._blocks.device
+        device, queues = self._blocks.device, self._queues
         return SchedulerStats(
-            prompt_positions=self._prompt_positions,
+            prompt_positions=self._in_flight.prompt_positions,
             cached_positions=self._blocks.hit_positions,
-            preempted_recompute=self._recomputed,
-            preempted_swap=self._swapped,
+            preempted_recompute=queues.preempted_recompute,
+            preempted_swap=queues.preempted_swap,
             copied_blocks=self._blocks.copies,
-            running=len(self._running),
-            waiting=self._unfinished - len(self._running) - self._num_swapped,
-            swapped=self._num_swapped,
+            running=len(queues.running),
+            waiting=self._unfinished - len(queues.running) - queues.num_swapped,
+            swapped=queues.num_swapped,
             blocks=device.size,
             used_blocks=device.num_used,
             cached_blocks=device.num_cached,
@@ -113,7 +109,7 @@ class Scheduler:
             )
 
     def add(self, group: SequenceGroup) -> None:
-        """Add a request whose prompt fits the model and the cache (see ``checked_request``).
+        """Add a request whose prompt fits the model and the KV cache (see ``checked_request``).
 
         Raises:
             ConfigError: its id is that of an unfinished request. Nothing has changed then.
@@ -121,7 +117,7 @@ class Scheduler:
         self.check(group)
         length, most = group.prompt_length, group.request.sampling.max_new
         group.arrival = self._clock()
-        # The id drawn from the last position that fits needs no place in the cache itself.
+        # The id drawn from the last position that fits needs no place in the KV cache itself.
         group.limit = min(most, self._max_positions - length, self._capacity + 1 - length)
         key = order_key(self._config, group)
         for seq in group.sequences:
@@ -129,7 +125,7 @@ class Scheduler:
         self._arrivals += 1
         self._unfinished += group.unfinished
         self._groups[group.request_id] = group
-        self._waiting.push(group.sequences[0])
+        self._queues.waiting.push(group.sequences[0])
 
     def abort(self, request_id: str) -> list[Sequence]:
         """End a request in any state; an unknown id is ignored.
@@ -149,7 +145,7 @@ class Scheduler:
             elif seq.status is not SequenceStatus.FINISHED:
                 self._end(seq, FinishReason.ABORT)
                 ended.append(seq)
-        self._drop_ended()
+        self._queues.drop_ended()
         return ended
 
     # ------------------------------------------------------------ a step
@@ -164,31 +160,46 @@ class Scheduler:
         Raises:
             RuntimeError: this number of plans is in flight already.
         """
-        if len(self._in_flight) >= plans:
+        if len(self._in_flight.plans) >= plans:
             raise RuntimeError("a step is in flight: schedule the next one after its update")
-        counts: list[tuple[Sequence, int]] = []
-        self._plan_single_positions(counts, -(-len(self._running) // plans))
+        chunks = self._decodes(-(-len(self._queues.running) // plans))
         # At most as many sequences run as the budget has positions, so a position is left for the
         # first of the others.
-        budget = self._config.max_num_batched_tokens - len(counts)
-        for seq in self._running:
-            left = len(seq) - seq.computed
-            if left > 1 and budget and not seq.plans_in_flight:
-                counts.append((seq, min(left, budget)))
-                budget -= counts[-1][1]
-        while budget and len(self._running) < self._max_running:
-            newcomer = self._admit_next()
-            if newcomer is None:
-                break
-            counts.append((newcomer, min(len(newcomer) - newcomer.computed, budget)))
-            budget -= counts[-1][1]
-        return self._make_plan(counts) if counts else None
+        budget = self._config.max_num_batched_tokens - len(chunks)
+        for seq in self._queues.running:
+            if len(seq) - seq.computed > 1 and not seq.plans_in_flight:
+                budget -= _add_chunk(chunks, seq, budget)
+        while budget and (new := self._queues.start_next()) is not None:
+            budget -= _add_chunk(chunks, new, budget)
+        return self._in_flight.add(chunks, self._blocks.take_moves()) if chunks else None
+
+    def _decodes(self, most: int) -> list[Chunk]:
+        """Return the running sequences that need one position, the first ones in order.
+
+        If blocks are short, the last sequences in order are preempted, so the first one always
+        moves. The preempted ones are not in the answer yet, since they come later. While a
+        plan is in flight, a sequence waits for its result instead.
+        """
+        chunks: list[Chunk] = []
+        index, running = 0, self._queues.running
+        while index < len(running) and len(chunks) < most:
+            seq = running[index]
+            index += 1
+            if seq.plans_in_flight or len(seq) - seq.computed > 1:
+                continue  # a prompt got the blocks when it was admitted
+            if self._in_flight.plans and not self._blocks.extend(seq):
+                continue
+            while not self._blocks.extend(seq):
+                if self._queues.preempt_last() is seq:
+                    return chunks
+            chunks.append((seq, 1))
+        return chunks
 
     def schedule_ahead(self, most: int = 1) -> StepPlan | None:
         """Plan the steps after the last plan in flight, before its result is known.
 
         The scheduler sees that a sequence ended only with the result. Until then the sequence is
-        computed in vain, in blocks that are still its own, and ``update`` drops what it draws.
+        computed in vain, in blocks that it still holds, and ``update`` drops what it draws.
 
         Waiting sequences start in such a plan if all their positions fit into it. A sequence whose
         last id is in flight is left out.
@@ -201,32 +212,41 @@ class Scheduler:
             next step, a waiting sequence needs other sequences' blocks or more positions than a
             step has, or blocks are short.
         """
-        if not self._in_flight:
+        plans = self._in_flight.plans
+        moving = self._moving_on() if plans else None
+        if moving is None:
             return None
-        moving: list[Sequence] = []
-        for seq in self._running:
-            if not seq.plans_in_flight or not (seq.drawing or seq.aborted):
-                return None
-            if not seq.aborted and len(seq.ids) + seq.drawing < seq.group.limit:
-                moving.append(seq)
-        rests = len(moving) >= _MANY and bool(self._in_flight[-1][0].new)
-        admits = not rests and len(self._running) < self._max_running and self._may_admit()
+        rests = len(moving) >= _MANY and bool(plans[-1][0].new)
+        admits = not rests and self._queues.may_start()
         if admits and not self._may_start_ahead(len(moving)):
             return None
         lefts = (seq.group.limit - len(seq.ids) - seq.drawing for seq in moving)
         steps = 1 if admits else min((most, *lefts))
-        # The last id that these steps draw needs no place in the cache yet.
+        # The last id that these steps draw needs no place in the KV cache yet.
         if not all(self._blocks.extend(seq, seq.drawing + steps - 1) for seq in moving):
             return None
-        counts = [(seq, 1) for seq in moving]
+        chunks = [(seq, 1) for seq in moving]
         while (
             admits
-            and len(self._running) < self._max_running
-            and self._may_start_ahead(sum(count for _, count in counts))
-            and (newcomer := self._admit_next()) is not None
+            and self._may_start_ahead(sum(count for _, count in chunks))
+            and (newcomer := self._queues.start_next()) is not None
         ):
-            counts.append((newcomer, len(newcomer) - newcomer.computed))
-        return self._make_plan(counts, steps) if counts else None
+            chunks.append((newcomer, len(newcomer) - newcomer.computed))
+        return self._in_flight.add(chunks, self._blocks.take_moves(), steps) if chunks else None
+
+    def _moving_on(self) -> list[Sequence] | None:
+        """Return the running sequences that go on after the plans in flight, so far as is known.
+
+        Returns:
+            ``None`` if one of them needs its result first.
+        """
+        moving: list[Sequence] = []
+        for seq in self._queues.running:
+            if not seq.plans_in_flight or not (seq.drawing or seq.aborted):
+                return None
+            if not seq.aborted and len(seq.ids) + seq.drawing < seq.group.limit:
+                moving.append(seq)
+        return moving
 
     def _may_start_ahead(self, planned: int) -> bool:
         """Return whether the first waiting sequence may start while results are in flight.
@@ -234,114 +254,10 @@ class Scheduler:
         Args:
             planned: positions of the plan without it.
         """
-        seq = self._waiting.peek()
+        seq = self._queues.waiting.peek()
         if seq is None:
             return False
-        is_computed = seq.status is SequenceStatus.SWAPPED or self._find_donor(seq) is not None
-        count = 1 if is_computed else len(seq)
-        return planned + count <= self._config.max_num_batched_tokens
-
-    def _plan_single_positions(self, counts: list[tuple[Sequence, int]], most: int) -> None:
-        """Plan running sequences that need one position, the first ones in order.
-
-        If blocks are short, the last sequences in order are preempted, so the first one always
-        moves. The preempted ones are not in ``counts`` yet, since they come later. While a
-        plan is in flight, a sequence waits for its result instead.
-        """
-        index = 0
-        while index < len(self._running) and len(counts) < most:
-            seq = self._running[index]
-            index += 1
-            if seq.plans_in_flight or len(seq) - seq.computed > 1:
-                continue  # a prompt got the blocks when it was admitted
-            if self._in_flight and not self._blocks.extend(seq):
-                continue
-            while not self._blocks.extend(seq):
-                victim = self._running.pop()
-                self._preempt(victim)
-                if victim is seq:
-                    return
-            counts.append((seq, 1))
-
-    def _admit_next(self) -> Sequence | None:
-        """Start the first waiting sequence, if there are blocks for all its positions."""
-        seq = self._waiting.peek()
-        if seq is None or not self._may_admit():
-            return None
-        # Each running sequence will need another block. Without spare ones for them, the new
-        # sequence would soon be preempted.
-        spare = len(self._running)
-        if seq.status is SequenceStatus.SWAPPED:
-            fits = self._blocks.swap_in(seq, spare)
-        elif (donor := self._find_donor(seq)) is not None:
-            fits = self._blocks.fork(donor, seq, spare)
-        else:
-            fits = self._blocks.allocate(seq, spare)
-        if not fits:
-            return None
-        self._num_swapped -= seq.status is SequenceStatus.SWAPPED
-        self._waiting.pop()
-        seq.status = SequenceStatus.RUNNING
-        insort(self._running, seq, key=attrgetter("order"))
-        return seq
-
-    def _may_admit(self) -> bool:
-        """Return whether the first waiting sequence may find enough blocks.
-
-        This is a quick test: ``wanted`` is how many it needed when it was last tried.
-        """
-        seq, spare = self._waiting.peek(), len(self._running)
-        if seq is None:
-            return False
-        return not spare or self._blocks.device.available - spare >= max(1, seq.wanted)
-
-    def _find_donor(self, seq: Sequence) -> Sequence | None:
-        """Return a running sample of the group whose prompt blocks a new sample can share."""
-        donor = seq.group.donor
-        if donor is None or seq.ids or donor.status is not SequenceStatus.RUNNING:
-            return None
-        return donor if donor.computed >= seq.group.prompt_length - 1 else None
-
-    def _preempt(self, seq: Sequence) -> None:
-        """Take the blocks from a running sequence, and choose how it gets them back.
-
-        It is swapped out or computed again later, whichever is estimated to take less time.
-        """
-        recompute = seq.computed * self._config.recompute_cost
-        swap = -(-seq.computed // self._block_size) * self._config.swap_cost
-        if swap < recompute and self._blocks.swap_out(seq):
-            seq.status = SequenceStatus.SWAPPED
-            self._num_swapped += 1
-            self._swapped += 1
-        else:
-            self._blocks.free(seq)
-            seq.status = SequenceStatus.WAITING
-            self._recomputed += 1
-        self._waiting.push(seq)
-
-    def _make_plan(self, counts: list[tuple[Sequence, int]], steps: int = 1) -> StepPlan:
-        new: list[SequenceData] = []
-        work: list[Work] = []
-        sequences: list[Sequence] = []
-        for seq, count in counts:
-            # Of ids that plans in flight draw, only the last one still has to be computed.
-            length = len(seq) + seq.drawing
-            start = length - 1 if seq.drawing else seq.computed
-            stop = start + count
-            draws = stop == length
-            table = tuple(seq.block_table[: -(-(stop + steps - 1) // self._block_size)])
-            work.append(Work(seq.seq_id, start, count, table, draws))
-            sequences.append(seq)
-            seq.plans_in_flight += 1
-            seq.drawing += steps * draws
-            if seq.seq_id not in self.known:
-                self.known.add(seq.seq_id)
-                new.append(seq.data)
-        moves = self._blocks.take_moves()
-        plan = StepPlan(tuple(self._ended), moves, tuple(new), tuple(work), steps)
-        self._ended.clear()
-        self._in_flight.append((plan, sequences))
-        return plan
+        return planned + uncomputed_at_start(seq) <= self._config.max_num_batched_tokens
 
     # ------------------------------------------------------------ the result of a step
 
@@ -355,22 +271,20 @@ class Scheduler:
             RuntimeError: ``plan`` is not that plan.
             ValueError: the result does not have one row for each draw of the plan.
         """
-        self._check_oldest(plan)
+        self._in_flight.check_oldest(plan)
         draws = 0
         for work in plan.work:
             draws += plan.steps * work.draws
         if len(result.ids) != draws:
             raise ValueError(f"the step gave {len(result.ids)} rows, and its plan has {draws}")
-        sequences = self._pop()
         ids = result.ids.tolist()
         logprobs = result.logprobs.tolist()
         finite = result.finite.tolist()
         kept: dict[Sequence, list[int]] = {}  # the rows that each sequence keeps
         first, of_a_step = 0, draws // plan.steps
-        for work, seq in zip(plan.work, sequences, strict=True):
+        for work, seq in self._in_flight.pop():
             rows = range(first, draws, of_a_step) if work.draws else range(0)
             first += work.draws
-            seq.drawing -= len(rows)
             if seq.status is SequenceStatus.FINISHED:
                 continue  # it was computed in vain, see schedule_ahead
             if seq.aborted:
@@ -379,22 +293,22 @@ class Scheduler:
             elif not work.draws:
                 self._commit(seq, work.start + work.count)
             else:
-                kept[seq] = own = []
+                kept[seq] = kept_rows = []
                 for computed, row in enumerate(rows, work.start + work.count):
                     if not finite[row]:
                         self._end(seq, FinishReason.ABORT, NOT_FINITE)
                         break
                     self._commit(seq, computed)
                     if self._append(seq, ids[row], logprobs[row]):
-                        own.append(row)
+                        kept_rows.append(row)
                     if seq.finish is not None:
                         break
         advances, has_ended = [], False
-        for seq, own in kept.items():
-            advances.append(Advance(seq, own))
+        for seq, kept_rows in kept.items():
+            advances.append(Advance(seq, kept_rows))
             has_ended |= seq.finish is not None
         if has_ended:
-            self._drop_ended()
+            self._queues.drop_ended()
         return advances
 
     def give_up(self, plan: StepPlan, error: str) -> list[Advance]:
@@ -406,30 +320,14 @@ class Scheduler:
         Raises:
             RuntimeError: ``plan`` is not that plan.
         """
-        self._check_oldest(plan)
-        sequences = self._pop()
+        self._in_flight.check_oldest(plan)
         ended = []
-        for work, seq in zip(plan.work, sequences, strict=True):
-            seq.drawing -= plan.steps * work.draws
+        for _, seq in self._in_flight.pop():
             if seq.status is not SequenceStatus.FINISHED:
                 self._end(seq, FinishReason.ABORT, None if seq.aborted else error)
                 ended.append(Advance(seq, []))
-        self._drop_ended()
+        self._queues.drop_ended()
         return ended
-
-    def _check_oldest(self, plan: StepPlan) -> None:
-        if not self._in_flight or plan is not self._in_flight[0][0]:
-            raise RuntimeError("this plan is not in flight, or not the first one")
-
-    def _pop(self) -> list[Sequence]:
-        """Take the oldest plan out of the plans in flight; return its sequences."""
-        plan, sequences = self._in_flight.popleft()
-        for work, seq in zip(plan.work, sequences, strict=True):
-            seq.plans_in_flight -= 1
-            of_prompt = seq.group.prompt_length - work.start
-            self._prompt_positions += max(0, min(work.count, of_prompt))
-        self.known.difference_update(plan.ended)
-        return sequences
 
     def _append(self, seq: Sequence, ids: list[int], logprob: float) -> bool:
         """Append drawn ``ids`` [num_codebooks], and end the sequence if they are its last.
@@ -472,20 +370,17 @@ class Scheduler:
 
     def _release_followers(self, group: SequenceGroup) -> None:
         for follower in group.followers:
-            self._waiting.push(follower)
+            self._queues.waiting.push(follower)
         group.followers.clear()
 
     def _end(self, seq: Sequence, finish: FinishReason, error: str | None = None) -> None:
-        """End a sequence. A running one stays in ``_running`` until ``_drop_ended``."""
-        if seq.status is SequenceStatus.SWAPPED:
-            self._num_swapped -= 1
-        self._waiting.discard(seq)
+        """End a sequence. A running one stays among the running ones until ``drop_ended``."""
+        self._queues.remove(seq)
         self._blocks.free(seq, keep=seq.group.prompt_length, forget=error is not None)
         seq.status = SequenceStatus.FINISHED
         seq.finish = finish
         seq.error = error
-        if seq.seq_id in self.known:
-            self._ended.append(seq.seq_id)
+        self._in_flight.forget(seq)
         self._unfinished -= 1
         group = seq.group
         group.unfinished -= 1
@@ -494,5 +389,10 @@ class Scheduler:
             group.donor = None
             del self._groups[group.request_id]
 
-    def _drop_ended(self) -> None:
-        self._running = [seq for seq in self._running if seq.status is SequenceStatus.RUNNING]
+
+def _add_chunk(chunks: list[Chunk], seq: Sequence, budget: int) -> int:
+    """Add as much of a sequence as the budget has positions for; return their number."""
+    count = min(len(seq) - seq.computed, budget)
+    if count:
+        chunks.append((seq, count))
+    return count

@@ -55,7 +55,7 @@ class TilePlan:
     """The places that the rows of a step write and read, in every layer.
 
     Attributes:
-        keys: int64 [rows, kv heads], where a row's own ones go.
+        keys: int64 [rows, kv heads], where the keys of a row go.
         chunks: all pairs, ordered by row, then by tile.
         pairs: int64 [rows, most tiles], the pair of each tile of a row; ``None`` where every row
             has a single one.
@@ -105,17 +105,17 @@ class TiledAttention(TorchBlocks):
         return pool.numel() // self._size - behind
 
     def _vectors(
-        self, tables: NDArray[np.int64], own: NDArray[np.int32], positions: NDArray[np.int64]
+        self, tables: NDArray[np.int64], table_of: NDArray[np.int32], positions: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         """Return where keys lie in the first layer of the pool, [n, kv heads, positions].
 
         Args:
-            own: of which sequences, [n].
+            table_of: the sequence of each row, [n].
             positions: [n, positions].
         """
         blocks, slots = np.divmod(positions, self._block_size)
         size = self._block_size * self._kv_heads
-        begin = tables[own[:, None], blocks] * (2 * self._block_shape[0] * size) + slots
+        begin = tables[table_of[:, None], blocks] * (2 * self._block_shape[0] * size) + slots
         heads = np.arange(self._kv_heads) * self._block_size
         places: NDArray[np.int64] = begin[:, None] + heads[:, None]
         return places
@@ -123,7 +123,7 @@ class TiledAttention(TorchBlocks):
     def _chunks(
         self,
         tables: NDArray[np.int64],
-        own: NDArray[np.int32],
+        table_of: NDArray[np.int32],
         positions: NDArray[np.int64],
         rows: NDArray[np.int64],
         firsts: NDArray[np.int64],
@@ -132,8 +132,8 @@ class TiledAttention(TorchBlocks):
         """Yield the pairs of a row and a tile.
 
         Args:
-            own: the sequence of each row.
-            positions: of each row its own position.
+            table_of: the sequence of each row.
+            positions: of each row.
             rows, firsts: of each pair the row, and the position at which the tile begins.
             count: see :meth:`_count`.
         """
@@ -142,9 +142,9 @@ class TiledAttention(TorchBlocks):
             row = rows[begin : begin + _PAIRS]
             wanted = firsts[begin : begin + _PAIRS, None] + np.arange(TILE)
             last = positions[row, None]
-            # What lies behind the row's own position may be no number, and is not read: its own
-            # one stands in for it.
-            found = self._vectors(tables, own[row], np.minimum(wanted, last))
+            # What lies behind the row's position may be NaN, and is not read: the position itself
+            # stands in for it.
+            found = self._vectors(tables, table_of[row], np.minimum(wanted, last))
             places = torch.from_numpy(found.repeat(groups, axis=1).reshape(-1, TILE))
             hidden = np.where(wanted > last, np.float32(-np.inf), np.float32(0))
             bias = torch.from_numpy(hidden.repeat(self._heads, axis=0))
@@ -173,11 +173,11 @@ class TiledAttention(TorchBlocks):
         wide = query.float()
         parts = []
         for chunk in plan.chunks:
-            own = wide.index_select(0, chunk.rows).flatten(0, 1)
+            queries = wide.index_select(0, chunk.rows).flatten(0, 1)
             tables: tuple[Tensor, ...] = keys, values
             if (places := chunk.gathered) is not None:
                 tables = tuple(table.index_select(0, places).float() for table in tables)
-            parts.append(attend(own, tables, chunk.places, chunk.wanted))
+            parts.append(attend(queries, tables, chunk.places, chunk.wanted))
         mixed, weights, tops = (torch.cat(part) for part in zip(*parts, strict=True))
         scales = None
         if plan.pairs is not None:

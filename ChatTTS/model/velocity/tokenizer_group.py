@@ -1,4 +1,4 @@
-"""Make prompts of texts in threads of their own, so that an asyncio loop is not held up."""
+"""Make prompts of texts in a group of threads, so that an asyncio loop is not held up."""
 
 from __future__ import annotations
 

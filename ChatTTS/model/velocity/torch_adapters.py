@@ -43,11 +43,12 @@ class TorchAdapters:
 
     def of(self, batch: InputBatch, device: torch.device) -> StepAdapters:
         """Return the adapters of a step's rows."""
-        own = batch.adapter_of
+        adapter_of = batch.adapter_of
         rows = {}
-        if own is not None:
-            for number in sorted(set(own.tolist()) - {-1}):
-                rows[number] = torch.from_numpy(own == number).nonzero().squeeze(1).to(device)
+        if adapter_of is not None:
+            for number in sorted(set(adapter_of.tolist()) - {-1}):
+                is_of = torch.from_numpy(adapter_of == number)
+                rows[number] = is_of.nonzero().squeeze(1).to(device)
         return StepAdapters(self._products, rows)
 
 

@@ -1,4 +1,4 @@
-"""A worker: the model on one device, and the block pools of its key-value cache."""
+"""A worker: the model on one device, and the block pools of its KV cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ...utils.folders import cache_folder
 from ..cuda.failures import is_lasting, is_out_of_memory, patience, wait_for
 from ..cuda.graphs import ENGINE_PRIORITY, give_back_memory
 from ..embed import RowKind
-from ..share import Peers
+from ..shard import Peers
 from ..tokenizer import Tokenizer
 from .batch import InputBatch
 from .configs import CacheConfig, EngineConfig
@@ -112,7 +112,7 @@ class Worker:
         self.depth = self.max_steps = 1
 
     def plan_cache(self) -> CacheConfig:
-        """Return the cache's config with the numbers of blocks for a single rank.
+        """Return the KV cache's config with the numbers of blocks for a single rank.
 
         Raises:
             ConfigError: there is no memory for a single block.
@@ -169,7 +169,7 @@ class Worker:
         assert runner is not None
         try:
             with self._stream_context():
-                if drawn and not self.model.share.is_last:
+                if drawn and not self.model.shard.is_last:
                     runner.append(drawn)
                 runner.forget(plan.ended)
                 for move in plan.moves:
@@ -219,7 +219,7 @@ class Worker:
         return not self._is_lost
 
     def _stream_context(self) -> AbstractContextManager[Any]:
-        """Return a context that puts steps on a CUDA stream of their own, where there is one.
+        """Return a context that puts steps on their CUDA stream, where there is one.
 
         Other work on the GPU then does not wait for them.
         """
@@ -268,7 +268,7 @@ class Worker:
     def max_blocks(self) -> int:
         """Return how many blocks the device's pool has if the caller gives no size.
 
-        It is what the most sequences that may run can use, within a part of the free memory.
+        It is what ``max_num_seqs`` sequences can use, within a part of the free memory.
 
         Raises:
             ConfigError: there is no memory for a single one, and the caller gives no size.

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import silu
 
-from ChatTTS.model.share import Share
+from ChatTTS.model.shard import Shard
 from ChatTTS.model.velocity import matrices, row_checks, tiled_attention
 from ChatTTS.model.velocity.matrices import (
     SIZES,
@@ -33,7 +33,7 @@ from ChatTTS.model.velocity.tiled_attention import TiledAttention
 from ...support.velocity_models import CPU, make_shape
 
 SHAPE = make_shape(64, 4, 4, 16, inner=100)
-SHARE = Share(SHAPE)
+SHARD = Shard(SHAPE)
 MAKERS: dict[str, MatrixMaker] = {
     "whole": WholeMatrix,
     "tiled": TiledMatrix,
@@ -48,7 +48,7 @@ def _own_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def skip_without_packed_rows() -> None:
-    if not packed_rows_agree(SHARE, (), torch.float32):
+    if not packed_rows_agree(SHARD, (), torch.float32):
         pytest.skip("this machine's oneDNN has other bits beside other rows")
 
 
@@ -93,7 +93,7 @@ def test_rows_that_are_part_of_others() -> None:
     assert matrix(wide[:, 3:67]).equal(matrix(wide[:, 3:67].contiguous()))
 
 
-def test_the_share_of_a_rank_without_outputs() -> None:
+def test_the_shard_of_a_rank_without_outputs() -> None:
     skip_without_packed_rows()
     matrix = PackedMatrix(numbers(0, 64), 0)
     assert matrix(numbers(3, 64)).shape == matrix.activated(numbers(3, 64)).shape == (3, 0)
@@ -147,8 +147,8 @@ def exact(rows: Tensor, result: Tensor) -> Tensor:
 
 def test_products_that_are_exact_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     changed(monkeypatch, exact)
-    assert packed_rows_agree(SHARE, (), torch.float32)
-    assert matrix_maker(SHARE, (), torch.float32, CPU, batch_invariant=True) is PackedMatrix
+    assert packed_rows_agree(SHARD, (), torch.float32)
+    assert matrix_maker(SHARD, (), torch.float32, CPU, batch_invariant=True) is PackedMatrix
 
 
 @pytest.mark.parametrize("count", SIZES[:-1])
@@ -162,9 +162,9 @@ def test_a_number_of_rows_with_other_bits_is_seen(
         return found
 
     changed(monkeypatch, change)
-    assert not packed_rows_agree(SHARE, (), torch.float32)
-    assert matrix_maker(SHARE, (), torch.float32, CPU, batch_invariant=True) is TiledMatrix
-    assert matrix_maker(SHARE, (), torch.float32, CPU, batch_invariant=False) is WholeMatrix
+    assert not packed_rows_agree(SHARD, (), torch.float32)
+    assert matrix_maker(SHARD, (), torch.float32, CPU, batch_invariant=True) is TiledMatrix
+    assert matrix_maker(SHARD, (), torch.float32, CPU, batch_invariant=False) is WholeMatrix
 
 
 def test_other_bits_in_the_part_of_a_rank_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_other_bits_in_the_part_of_a_rank_are_seen(monkeypatch: pytest.MonkeyPat
         return exact(rows, result) + (1 if result.shape[1] == 25 else 0)
 
     changed(monkeypatch, change)
-    assert not packed_rows_agree(SHARE, (), torch.float32)
+    assert not packed_rows_agree(SHARD, (), torch.float32)
 
 
 def test_a_torch_without_these_products(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,12 +181,12 @@ def test_a_torch_without_these_products(monkeypatch: pytest.MonkeyPatch) -> None
         pass
 
     monkeypatch.setattr(matrices, "_ONEDNN", Nothing())
-    assert not packed_rows_agree(SHARE, (), torch.float32)
+    assert not packed_rows_agree(SHARD, (), torch.float32)
 
 
 def test_every_matrix_of_the_model_is_checked(calls: list[tuple[int, int]]) -> None:
     shape = make_shape(80, 4, 2, 16, inner=72)
-    packed_rows_agree(Share(shape), (240, 50), torch.float32)
+    packed_rows_agree(Shard(shape), (240, 50), torch.float32)
     if len(calls) < 6:
         pytest.skip("this machine's oneDNN has other bits beside other rows")
     qkv, out, gate, down = (128, 80), (80, 64), (72, 80), (80, 72)
@@ -196,29 +196,29 @@ def test_every_matrix_of_the_model_is_checked(calls: list[tuple[int, int]]) -> N
 def test_answers_are_kept(
     calls: list[tuple[int, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    answer = packed_rows_agree(SHARE, (), torch.float32)
+    answer = packed_rows_agree(SHARD, (), torch.float32)
     count = len(calls)
     assert count > 0
-    assert packed_rows_agree(SHARE, (), torch.float32) == answer
+    assert packed_rows_agree(SHARD, (), torch.float32) == answer
     assert len(calls) == count
     (file,) = (tmp_path / "checks").iterdir()
     file.write_text("7")
-    assert packed_rows_agree(SHARE, (), torch.float32) == answer
+    assert packed_rows_agree(SHARD, (), torch.float32) == answer
     assert len(calls) == 2 * count
     # Anything that a library may choose an algorithm by makes another question.
     for heads, dtype in (((), torch.bfloat16), ((9,), torch.float32)):
         before = len(calls)
-        packed_rows_agree(SHARE, heads, dtype)
+        packed_rows_agree(SHARD, heads, dtype)
         assert len(calls) > before
     monkeypatch.setenv("ONEDNN_VERBOSE", "0")
     before = len(calls)
-    packed_rows_agree(SHARE, (), torch.float32)
+    packed_rows_agree(SHARD, (), torch.float32)
     assert len(calls) > before
 
 
 def test_attention_that_depends_on_others_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     if attention_agrees(SHAPE):
-        assert isinstance(torch_attention(SHARE, 8, torch.float32, CPU), TiledAttention)
+        assert isinstance(torch_attention(SHARD, 8, torch.float32, CPU), TiledAttention)
     original = tiled_attention.attend
 
     def change(query: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -228,4 +228,4 @@ def test_attention_that_depends_on_others_is_seen(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(row_checks, "attend", change)
     shape = make_shape(64, 4, 4, 32)
     assert not attention_agrees(shape)
-    assert not isinstance(torch_attention(Share(shape), 8, torch.float32, CPU), TiledAttention)
+    assert not isinstance(torch_attention(Shard(shape), 8, torch.float32, CPU), TiledAttention)

@@ -21,7 +21,7 @@ from torch import Tensor
 from ChatTTS.errors import OutOfThreadsError
 from ChatTTS.model.llama_weights import LlamaFile
 from ChatTTS.model.native.library import Team
-from ChatTTS.model.share import Share
+from ChatTTS.model.shard import Shard
 from ChatTTS.model.velocity.native import packed_files, packing
 from ChatTTS.model.velocity.native.fingerprint import PageChecksum, fingerprint
 from ChatTTS.utils.kept_files import UNFINISHED
@@ -414,13 +414,13 @@ def test_the_files_of_all_ranks_are_kept(
     """Else ranks would remove one another's files, and each start would pack some anew."""
     shape = make_shape(kv_heads=4)
     file = save_llama(tmp_path, shape)
-    shares = [Share(shape, rank, 4, stage, 2) for rank in range(4) for stage in range(2)]
-    for share in shares:
-        packed_weights(team, file, "int8", share)
-    assert len(list(cache.iterdir())) == len(shares) > packed_files.FILES_KEPT
+    shards = [Shard(shape, rank, 4, stage, 2) for rank in range(4) for stage in range(2)]
+    for shard in shards:
+        packed_weights(team, file, "int8", shard)
+    assert len(list(cache.iterdir())) == len(shards) > packed_files.FILES_KEPT
     monkeypatch.setattr(LlamaFile, "layer", refuse)
-    for share in shares:
-        packed_weights(team, file, "int8", share)
+    for shard in shards:
+        packed_weights(team, file, "int8", shard)
 
 
 def test_a_use_makes_a_file_recent(team: Team, tmp_path: Path, cache: Path) -> None:

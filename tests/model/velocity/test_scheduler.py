@@ -158,7 +158,7 @@ def test_ten_thousand_that_wait_cost_little_each(monkeypatch: pytest.MonkeyPatch
     for group in groups[: 3 * number // 4]:
         assert scheduler.abort(group.request_id) == group.sequences
     assert scheduler.stats.waiting == number // 4
-    assert len(scheduler._waiting._heap) <= number // 2
+    assert len(scheduler._queues.waiting._heap) <= number // 2
     while (plan := scheduler.schedule()) is not None:
         scheduler.update(plan, engine.worker.run(plan))
     assert all(group.unfinished == 0 for group in groups)
@@ -379,6 +379,23 @@ def test_samples_are_computed_by_turns_where_few_run() -> None:
 
 
 # ---------------------------------------------------------------- plans ahead
+
+
+def test_a_prompt_that_was_swapped_out_goes_on_within_the_budget() -> None:
+    engine = Engine(
+        ahead=1,
+        num_blocks=11,
+        num_host_blocks=8,
+        enable_prefix_caching=False,
+        max_num_batched_tokens=4,
+        swap_cost=1e-4,
+    )
+    engine.add(8, max_new=10)
+    engine.add(8, max_new=9)
+    engine.add(13, max_new=7)
+    engine.run()
+    assert engine.scheduler.stats.preempted_swap == 1
+    assert max(sum(work.count for work in plan.work) for plan in engine.plans) == 4
 
 
 def test_among_many_several_steps_follow_a_join(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from ...cuda.layers import AttentionMetadata, TritonLayers
 from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...llama_weights import LayerWeights
-from ...share import Peers, Share
+from ...shard import Peers, Shard
 from ..batch import InputBatch
 
 
@@ -38,7 +38,7 @@ class TritonLlama:
         rotary: cosines and sines, each float32 [positions, head size].
         block_size: positions of a block.
         batch_invariant: no bit of a row depends on the other rows.
-        share, peers: the rank, and how it reaches the others; by default it is the only one.
+        shard, peers: the rank, and how it reaches the others; by default it is the only one.
         adapters: those that rows may have; none if there are several ranks.
 
     Attributes:
@@ -59,22 +59,22 @@ class TritonLlama:
         block_size: int,
         *,
         batch_invariant: bool,
-        share: Share | None = None,
+        shard: Shard | None = None,
         peers: Peers | None = None,
         adapters: Sequence[Adapter] = (),
     ) -> None:
         self._shape = shape
         self.has_adapters = bool(adapters)
-        self._share = share or Share(shape)
-        self.gives_attention = self._share.ranks == self._share.stages == 1
+        self._shard = shard or Shard(shape)
+        self.gives_attention = self._shard.ranks == self._shard.stages == 1
         self._device, self._dtype = final_norm.device, final_norm.dtype
-        self._block_shape = self._share.local.block_shape(block_size)
+        self._block_shape = self._shard.local.block_shape(block_size)
         self._layers = TritonLayers(
             shape,
             layers,
             rotary,
             row_independent=batch_invariant,
-            share=share,
+            shard=shard,
             peers=peers,
             adapters=tuple(pack_adapters(adapters, shape, self._device)),
         )
@@ -104,7 +104,7 @@ class TritonLlama:
         x = self._embedded(*inputs) if batch.given is None else batch.given.contiguous()
         adapter_of = None if batch.adapter_of is None else self._put(batch.adapter_of)
         x = self._layers(x, rows, pool, adapter_of=adapter_of)
-        if not self._share.is_last:
+        if not self._shard.is_last:
             return x
         return on_host(self._drawn(x[self._put(batch.draws)]))
 

@@ -14,7 +14,7 @@ from ...embed import Embed
 from ...llama_config import LlamaShape
 from ...native import library
 from ...native.library import Team, address, addresses
-from ...share import Peers, Share
+from ...shard import Peers, Shard
 from ..batch import AttentionProbe, InputBatch
 from .low_rank import PackedAdapters
 from .memory import private_memory
@@ -26,11 +26,11 @@ class NativeLlama:
 
     Args:
         team: the threads to compute on.
-        weights: packed as ``kind``; those of ``share``.
+        weights: packed as ``kind``; those of ``shard``.
         embed: tables in float32 or bfloat16. Keys and values are kept in that dtype, and in eight
             bits where the weights are.
         rotary: cosines and sines, each float32 [positions, head size].
-        share, peers: the rank, and how it reaches the others; by default it is the only one.
+        shard, peers: the rank, and how it reaches the others; by default it is the only one.
         adapters: those that rows may have; none if there are several ranks.
     """
 
@@ -45,14 +45,17 @@ class NativeLlama:
         embed: Embed,
         rotary: tuple[Tensor, Tensor],
         block_size: int,
-        share: Share | None = None,
+        shard: Shard | None = None,
         peers: Peers | None = None,
         adapters: Sequence[Adapter] = (),
     ) -> None:
-        share = share or Share(shape)
-        self._share, self._is_last = share, share.is_last
-        self._gathers = None if peers is None or share.ranks == 1 else _Gathers(share, peers)
-        own_hidden, own_inner = share.own(shape.hidden_size), share.own(shape.intermediate_size)
+        shard = shard or Shard(shape)
+        self._shard, self._is_last = shard, shard.is_last
+        self._gathers = None if peers is None or shard.ranks == 1 else _Gathers(shard, peers)
+        own_hidden, own_inner = (
+            shard.outputs(shape.hidden_size),
+            shard.outputs(shape.intermediate_size),
+        )
         self._team = team
         self._library = team.library
         self._hidden = shape.hidden_size
@@ -61,15 +64,15 @@ class NativeLlama:
         self._sizes = library.Sizes(
             hidden=shape.hidden_size,
             intermediate=shape.intermediate_size,
-            layers=len(share.layers),
-            heads=len(share.heads),
-            kv_heads=len(share.kv_heads),
+            layers=len(shard.layers),
+            heads=len(shard.heads),
+            kv_heads=len(shard.kv_heads),
             head_size=shape.head_dim,
             num_codebooks=embed.num_codebooks,
             block_size=block_size,
             audio_tokens=embed.num_audio_tokens,
             queries=shape.num_attention_heads * shape.head_dim,
-            first_query=share.heads.start * shape.head_dim,
+            first_query=shard.heads.start * shape.head_dim,
             first_hidden=own_hidden.start,
             own_hidden=len(own_hidden),
             first_inner=own_inner.start,
@@ -82,12 +85,12 @@ class NativeLlama:
         packed = PackedAdapters(adapters, shape, self._library.velocity_panel())
         self._held = (weights, packed, *tables)  # the kernels keep addresses only
         fields = library.NativeLlamaLayer._fields_
-        layers = (library.NativeLlamaLayer * len(share.layers))(
+        layers = (library.NativeLlamaLayer * len(shard.layers))(
             *(
                 library.NativeLlamaLayer(
                     **{field[0]: weights.address(index, field[0]) for field in fields}
                 )
-                for index in range(len(share.layers))
+                for index in range(len(shard.layers))
             )
         )
         names = ("text_table", "code_table", "cosines", "sines")
@@ -138,7 +141,7 @@ class NativeLlama:
             inputs.given = batch.given.data_ptr()
         if self._gathers is not None:
             inputs.gather = self._gathers.call
-        probe = None if batch.probe is None else batch.probe.of_share(self._share)
+        probe = None if batch.probe is None else batch.probe.of_shard(self._shard)
         if probe is not None:
             _set_probe(inputs, probe)
         self._library.velocity_forward(self._team.handle, self._handle, ctypes.byref(inputs))
@@ -151,20 +154,20 @@ class _Gathers:
     """Fetches the columns of the other ranks in the middle of a step.
 
     Args:
-        share: the rank.
+        shard: the rank.
         peers: the other ranks.
 
     Attributes:
         call: what the kernels call.
     """
 
-    def __init__(self, share: Share, peers: Peers) -> None:
-        shape = share.shape
-        self._peers, self._rank = peers, share.rank
+    def __init__(self, shard: Shard, peers: Peers) -> None:
+        shape = shard.shape
+        self._peers, self._rank = peers, shard.rank
         self._columns = {
-            library.ATTENDED: share.query_columns(),
-            library.HIDDEN: share.columns(shape.hidden_size),
-            library.GATED: share.columns(shape.intermediate_size),
+            library.ATTENDED: shard.query_columns(),
+            library.HIDDEN: shard.columns(shape.hidden_size),
+            library.GATED: shard.columns(shape.intermediate_size),
         }
         self._error: BaseException | None = None
         self.call = library.Gather(self._gather)
@@ -183,8 +186,8 @@ class _Gathers:
             whole = torch.frombuffer(room, dtype=torch.uint8).view(rows, stride)
             columns = [count * item for count in self._columns[what]]
             first = sum(columns[: self._rank])
-            own = whole[:, first : first + columns[self._rank]]
-            whole[:, : sum(columns)] = self._peers.gather(own, columns)
+            part = whole[:, first : first + columns[self._rank]]
+            whole[:, : sum(columns)] = self._peers.gather(part, columns)
         except BaseException as error:  # an exception cannot pass through the kernels
             self._error = error
 

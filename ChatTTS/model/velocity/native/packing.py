@@ -20,7 +20,7 @@ from ....utils.kept_files import KeptFolder
 from ....utils.progress import progress
 from ...llama_weights import LayerWeights, LlamaFile
 from ...native.library import ALIGNMENT, Team
-from ...share import Share
+from ...shard import Shard
 from .fingerprint import PageChecksum, fingerprint
 from .memory import private_memory
 from .packed_files import PackedFile, warn_not_kept
@@ -69,7 +69,7 @@ class _Source:
 
     file: LlamaFile
     kind: str
-    share: Share
+    shard: Shard
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class _Layout:
 
 
 def packed_weights(
-    team: Team, file: LlamaFile, kind: str, share: Share | None = None
+    team: Team, file: LlamaFile, kind: str, shard: Shard | None = None
 ) -> PackedWeights:
     """Return the packed weights of ``file``, from the cache or made now.
 
@@ -96,9 +96,9 @@ def packed_weights(
 
     Args:
         kind: ``float32``, ``bfloat16`` or ``int8``.
-        share: the rank whose weights are wanted; by default all are.
+        shard: the rank whose weights are wanted; by default all are.
     """
-    source = _Source(file, kind, share or Share(file.shape))
+    source = _Source(file, kind, shard or Shard(file.shape))
     layout = _layout(team, source)
     kept = _file(team, source, layout) if layout.size >= _LEAST_CACHED else None
     if kept is not None:
@@ -126,11 +126,11 @@ def _written_behind(kept: PackedFile | None, data: Tensor) -> threading.Thread |
 
 
 def _layout(team: Team, source: _Source) -> _Layout:
-    share, kind = source.share, source.kind
-    hidden, inner = share.shape.hidden_size, share.shape.intermediate_size
-    own_hidden, own_inner = len(share.own(hidden)), len(share.own(inner))
-    queries = share.shape.num_attention_heads * share.shape.head_dim
-    fused = (len(share.heads) + 2 * len(share.kv_heads)) * share.shape.head_dim
+    shard, kind = source.shard, source.kind
+    hidden, inner = shard.shape.hidden_size, shard.shape.intermediate_size
+    own_hidden, own_inner = len(shard.outputs(hidden)), len(shard.outputs(inner))
+    queries = shard.shape.num_attention_heads * shard.shape.head_dim
+    fused = (len(shard.heads) + 2 * len(shard.kv_heads)) * shard.shape.head_dim
     sizes = {
         "qkv": team.packed_bytes(kind, fused, hidden),
         "out": team.packed_bytes(kind, own_hidden, queries),
@@ -141,7 +141,7 @@ def _layout(team: Team, source: _Source) -> _Layout:
     norm = -(-4 * hidden // ALIGNMENT) * ALIGNMENT
     offsets: dict[tuple[int, str], int] = {}
     sections, end = [], 0
-    for layer in range(len(share.layers)):
+    for layer in range(len(shard.layers)):
         start = end
         for name in (*_MATRICES, *_NORMS):
             offsets[layer, name] = end
@@ -181,10 +181,10 @@ def _put(values: Tensor, data: Tensor) -> None:
 
 
 def _layers(source: _Source) -> Iterator[tuple[int, LayerWeights]]:
-    layers = source.share.layers
+    layers = source.shard.layers
     with progress("packing weights", "layer", total=len(layers)) as bar:
         for index, layer in enumerate(layers):
-            yield index, source.file.layer(layer, share=source.share)
+            yield index, source.file.layer(layer, shard=source.shard)
             bar.update()
 
 
@@ -196,9 +196,9 @@ def _file(team: Team, source: _Source, layout: _Layout) -> PackedFile | None:
         # The kernels' name identifies the compiler and the machine as well.
         kernels = team.library.source.name
         content = fingerprint(source.file.tensors)
-        about = (content, source.share, source.kind, kernels, PageChecksum.format)
+        about = (content, source.shard, source.kind, kernels, PageChecksum.format)
         name = hashlib.sha256(repr(about).encode()).hexdigest()[:24]
-        ranks = source.share.ranks * source.share.stages
+        ranks = source.shard.ranks * source.shard.stages
         return PackedFile(folder, name, layout.sections, ranks)
     except OSError as error:
         warn_not_kept(error)

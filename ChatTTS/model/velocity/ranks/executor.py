@@ -23,7 +23,7 @@ from ...placement import choose_placement
 from ...tokenizer import Tokenizer
 from ..configs import CacheConfig, EngineConfig
 from ..executor import ExecutorBase
-from ..model_loader import asset_folder, share_of
+from ..model_loader import asset_folder, shard_of
 from ..plan import Future, StepPlan, StepResult
 from .links import FORKED, RankGroup, RankLostError
 from .messages import Allocate, Allocated, Failed, Loaded, Ran, Run, Start, decode, encode
@@ -159,7 +159,7 @@ class RanksExecutor(ExecutorBase):
         config, folder = self._config, asset_folder(self._config.model.folder)
         self.model = Config.from_file(folder / "config.json")
         shape = read_llama_shape(folder / "gpt" / "config.json", self.model.gpt)
-        share_of(config.parallel, shape, config.parallel.world_size - 1)
+        shard_of(config.parallel, shape, config.parallel.world_size - 1)
         placement = choose_placement("cpu", config.model.dtype)
         self.embed = load_embed(folder / "Embed.safetensors", self.model.embed, placement)
         if self._tokenizer is None:

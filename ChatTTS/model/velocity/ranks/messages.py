@@ -177,8 +177,8 @@ def _plain(value: Any, arrays: list[bytes]) -> Any:
     if isinstance(value, Mapping):
         return {"mapping": [[key, _plain(each, arrays)] for key, each in value.items()]}
     if is_dataclass(value) and type(value) in _DATACLASSES:
-        own = [_plain(getattr(value, field.name), arrays) for field in fields(value)]
-        return {type(value).__name__: own}
+        parts = [_plain(getattr(value, field.name), arrays) for field in fields(value)]
+        return {type(value).__name__: parts}
     raise TypeError(f"a message cannot hold a {type(value).__name__}")
 
 

@@ -47,7 +47,7 @@ def open_store(address: str) -> tuple[Any, int]:
 
 
 class DistributedPeers:
-    """See :class:`~ChatTTS.model.share.Peers`.
+    """See :class:`~ChatTTS.model.shard.Peers`.
 
     Args:
         address, port: of the store where the ranks find one another.
@@ -88,13 +88,13 @@ class DistributedPeers:
         # What the next stage may still be reading, and what tells its end.
         self._passed: tuple[Tensor, Any] | None = None
 
-    def gather(self, own: Tensor, columns: Sequence[int]) -> Tensor:
+    def gather(self, part: Tensor, columns: Sequence[int]) -> Tensor:
         if self._ranks == 1:
-            return own
+            return part
         # All ranks give as many columns. As bytes, since gloo does not know every dtype.
         most = max(columns)
-        padded = own.new_zeros(len(own), most)
-        padded[:, : own.shape[1]] = own
+        padded = part.new_zeros(len(part), most)
+        padded[:, : part.shape[1]] = part
         parts = [torch.empty_like(padded) for _ in columns]
         dist.all_gather(
             [part.view(torch.uint8) for part in parts], padded.view(torch.uint8), self._group

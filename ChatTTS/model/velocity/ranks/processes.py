@@ -42,9 +42,9 @@ logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
 # Beats of this process in a row without one of a rank, after which that rank is lost. This process
-# counts its own beats, since a busy machine slows down both.
+# counts its beats, since a busy machine slows down both.
 _BEATS = 7
-# So many more until the first one: ten minutes, as torch may come from a slow file system.
+# Further beats until the first one: ten minutes, as torch may come from a slow file system.
 _START_BEATS = 2400
 # It imports what this process would import, and nothing from the folder where it is started.
 _PROGRAM = (

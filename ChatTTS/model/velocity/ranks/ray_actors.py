@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 _BEAT = "beat"  # the concurrency group of Ray that answers while a rank computes
 _BEAT_SECONDS = 0.25
 _BEATS = 7  # in a row without an answer: the rank is lost
-# So many more until the first answer: ten minutes, as torch may come from a slow file system.
+# Further ones until the first answer: ten minutes, as torch may come from a slow file system.
 _START_BEATS = 2400
 # How long after the error of a rank another one that was killed before is noticed.
 _PEERS_SECONDS = 0.5
@@ -287,7 +287,7 @@ def start_actors(config: EngineConfig) -> ActorGroup:
 
         world_size, model = config.parallel.world_size, config.model
         if model.device is not None and torch.device(model.device).type == "cuda":
-            # Ray shows each rank its own GPU alone.
+            # Ray shows each rank only the GPU of that rank.
             devices, threads = ["cuda:0"] * world_size, model.num_threads or 1
             resources: dict[str, float] = {"GPU": 1, "CPU": 1}
         else:

@@ -34,7 +34,7 @@ def sequences(hidden: int) -> list[object]:
 
 
 def ranked(make, shape: LlamaShape, ranks: int, stages: int) -> RankedLlama:  # type: ignore[no-untyped-def]
-    return RankedLlama(shape, ranks, stages, lambda share, peers: make(share=share, peers=peers))
+    return RankedLlama(shape, ranks, stages, lambda shard, peers: make(shard=shard, peers=peers))
 
 
 def compare(make, shape: LlamaShape, ranks: int, stages: int) -> None:  # type: ignore[no-untyped-def]

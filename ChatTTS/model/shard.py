@@ -1,6 +1,6 @@
-"""The part of a model that one rank computes, and what it needs of the others.
+"""The shard of a model that one rank computes, and what it needs of the other ranks.
 
-Ranks of one stage share each layer (tensor parallelism), and stages follow one another (pipeline
+Ranks of one stage divide each layer (tensor parallelism), and stages follow one another (pipeline
 parallelism). Every product is split by its outputs, and its inputs are gathered. So no sum is ever
 split: each number has one accumulator, and the bits are those of a single rank.
 """
@@ -20,11 +20,11 @@ from .llama_config import LlamaShape
 class Peers(Protocol):
     """The exchange of a rank with other ranks. All of them call alike."""
 
-    def gather(self, own: Tensor, columns: Sequence[int]) -> Tensor:
+    def gather(self, part: Tensor, columns: Sequence[int]) -> Tensor:
         """Return the columns of all ranks of the stage side by side.
 
         Args:
-            own: [rows, own columns].
+            part: [rows, columns of this rank].
             columns: how many columns each rank has.
         """
         ...
@@ -39,7 +39,7 @@ class Peers(Protocol):
 
 
 @dataclass(frozen=True)
-class Share:
+class Shard:
     """The part of a model that one rank has.
 
     A layer has as many pieces as heads of keys and values. A rank has adjacent pieces: these heads
@@ -95,8 +95,8 @@ class Share:
     def heads(self) -> range:
         """The heads of queries of the rank."""
         group = self.shape.num_attention_heads // self.shape.num_key_value_heads
-        own = self.kv_heads
-        return range(own.start * group, own.stop * group)
+        kv_heads = self.kv_heads
+        return range(kv_heads.start * group, kv_heads.stop * group)
 
     @property
     def local(self) -> LlamaShape:
@@ -112,9 +112,9 @@ class Share:
         """Return how many of a product's outputs a piece has; the last one may have fewer."""
         return -(-outputs // self.shape.num_key_value_heads)
 
-    def own(self, outputs: int) -> range:
+    def outputs(self, count: int) -> range:
         """Return the rank's part of the outputs of a product."""
-        return self._of(self.rank, outputs)
+        return self._of(self.rank, count)
 
     def columns(self, outputs: int) -> list[int]:
         """Return how many of a product's outputs each rank of the stage has."""

@@ -210,19 +210,21 @@ class Configuration:
     ) -> ConfigError | UsageError:
         """Return an error of ``check(args)`` that also names the settings that cause it.
 
-        Those are the settings without which the error does not come. An option is not named: the
-        user has just written it.
+        Those are the settings without which there is no error, or, where several are wrong, another
+        one. An option is not named: the user has just written it.
         """
-        causes = []
+        mending, changing = [], []
         for dest, origin in args.origins.items():
             if origin.kind in ("file", "environment"):
                 changed = vars(args) | {dest: self.parser.get_default(dest)}
                 try:
                     check(argparse.Namespace(**changed))
                 except ChatTTSError as other:
-                    if str(other) == str(error):
-                        continue
-                causes.append(str(origin))
+                    if str(other) != str(error):
+                        changing.append(str(origin))
+                else:
+                    mending.append(str(origin))
+        causes = mending or changing
         if not causes:
             return error
         kind = ConfigError if isinstance(error, ConfigError) else UsageError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -164,6 +165,20 @@ def _keys_in_environment() -> tuple[str, ...]:
     return tuple(key.strip() for key in keys if key.strip())
 
 
+def _look_for_keys(path: str) -> None:
+    """Raise UsageError where no file can be; its name may be a key, and is not shown."""
+    try:
+        os.stat(path)
+    except PermissionError as error:
+        raise UsageError(
+            "this user may not look for the file of API keys: change the rights of its folders"
+        ) from error
+    except OSError as error:
+        raise UsageError(
+            "there is no such file of API keys: name a file with one key a line"
+        ) from error
+
+
 def _settings(args: argparse.Namespace) -> Settings:
     from ..serving.auth import read_keys
     from ..serving.settings import MEBI, Limits, Settings
@@ -175,8 +190,10 @@ def _settings(args: argparse.Namespace) -> Settings:
         if port is not None and not 0 <= port <= _LAST_PORT:
             raise ConfigError(f"{name} must be from 0 to {_LAST_PORT}, not {shown(port)}")
     named = {name: getattr(args, name) for name, _, _ in (*LIMITS, *SCRIPT_LIMITS)}
-    for _, field, _ in SCRIPT_SIZES:
+    for option, field, _ in SCRIPT_SIZES:
         given = getattr(args, field)
+        if given is not None and not math.isfinite(given):
+            raise ConfigError(f"{option[2:]} must be a number of MB, not {given}")
         named[field] = None if given is None else int(given * MEBI)
     check_engine_options(args)
     running = default_running(args)  # also checks the options for replicas
@@ -185,9 +202,8 @@ def _settings(args: argparse.Namespace) -> Settings:
     limits: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     keys = _keys_in_environment()
     if args.api_keys is not None:
-        if args.origins["api_keys"].kind != "option" and not os.path.exists(args.api_keys):
-            # The path is not shown: it may be a key that was written in its place.
-            raise UsageError("there is no such file of API keys: name a file with one key a line")
+        if args.origins["api_keys"].kind != "option":
+            _look_for_keys(args.api_keys)
         keys += read_keys(args.api_keys)
     return Settings(
         host=args.host,

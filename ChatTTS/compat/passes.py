@@ -17,6 +17,7 @@ from ..model.tokenizer import refine_prompt
 from ..params import InferCodeParams, RefineTextParams
 from ..pipeline.frame_generation import choose_seed, speak
 from ..pipeline.model import Model
+from ..pipeline.refined_words import asks_for_nothing, keeps_words
 from ..pipeline.utterance import Utterance
 
 
@@ -73,28 +74,40 @@ def refine_outputs(
 ) -> GenerationOutputs:
     """Refine texts; return the ids of the answers, whose text ``tokenizer.decode`` gives.
 
-    A checkpoint that was not trained to refine answers with the text itself.
+    A text that this checkpoint cannot refine, or shall not change, is its own answer.
 
     Raises:
         TextError: a text is too long for the model.
     """
-    if not model.config.defaults.refine_trained:
-        same = [torch.from_numpy(model.tokenizer.ids(text)) for text in texts]
-        return GenerationOutputs(same, [], [])
+    own = [torch.from_numpy(model.tokenizer.ids(text)) for text in texts]
+    chosen = [row for row, text in enumerate(texts) if _may_refine(model, text, params.prompt)]
     sampling, seed = SamplingParams.from_params(params, num_codebooks=1), choose_seed(params)
     requests = [
         GenerationRequest(
-            model.tokenizer.prompt(refine_prompt(text, params.prompt)),
+            model.tokenizer.prompt(refine_prompt(texts[row], params.prompt)),
             sampling,
             DrawKey(seed, Pass.REFINE),
         )
-        for text in texts
+        for row in chosen
     ]
-    answers: list[list[Tensor]] = [[torch.empty(0, dtype=torch.int64)] for _ in texts]
-    for deltas in model.gpt.generate(requests, cancelled):
-        for delta in deltas:
-            answers[delta.index].append(delta.ids.flatten())
-    return GenerationOutputs([torch.cat(answer) for answer in answers], [], [])
+    answers: list[list[Tensor]] = [[torch.empty(0, dtype=torch.int64)] for _ in chosen]
+    if requests:
+        for deltas in model.gpt.generate(requests, cancelled):
+            for delta in deltas:
+                answers[delta.index].append(delta.ids.flatten())
+    for row, answer in zip(chosen, map(torch.cat, answers), strict=True):
+        if not model.config.defaults.refine_keeps_words or keeps_words(
+            texts[row], model.tokenizer.decode_refined(answer.numpy()), params.prompt
+        ):
+            own[row] = answer
+    return GenerationOutputs(own, [], [])
+
+
+def _may_refine(model: Model, text: str, prompt: str) -> bool:
+    defaults = model.config.defaults
+    if not defaults.refine_trained or (defaults.refine_keeps_words and asks_for_nothing(prompt)):
+        return False
+    return model.tokenizer.front_end is None or model.tokenizer.spells(text)
 
 
 def joined_waveforms(

@@ -48,9 +48,9 @@ def refine(
 ) -> Iterator[Utterance]:
     """Run the refine pass; yield each utterance with its new text once that is complete.
 
-    Where the pass gives no text, the utterance keeps its own, with a warning. After an interrupt
-    it keeps its own without one, and where a pass that shall keep the words has changed them. So
-    does an utterance that a voice can say, but not spell: this pass reads and writes letters.
+    An utterance keeps its own text where the pass gives none, with a warning, and without one after
+    an interrupt. It also keeps its text where a pass that shall keep the words has changed them,
+    and where a voice can say it, but not spell it: this pass reads and writes letters.
     """
     if model.tokenizer.front_end is not None:
         unspelled = [u for u in utterances if not model.tokenizer.spells(u.text)]

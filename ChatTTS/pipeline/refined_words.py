@@ -11,7 +11,8 @@ from collections import Counter
 
 _DEGREES = re.compile(r"\[(oral|laugh|break)_(\d+)\]")
 _TAG = re.compile(r"\[[a-z_0-9]*\]")
-_WORD = re.compile(r"[^\W_]+")
+# Scripts without blanks: a break may stand behind each character.
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
 # With [oral_n], about one filler comes for so many words over n; the longest have two words.
 _WORDS_OF_A_FILLER, _SPARE = 27, 2
 

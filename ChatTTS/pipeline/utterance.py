@@ -58,7 +58,7 @@ class UtteranceUpdate:
         is_restart: whether the utterance begins again here, and its earlier frames are void.
         faults: those that the guard found in the attempt since the update before.
         attempts: how many times the utterance was generated until now.
-        alignment: of all frames of the attempt, if the times of words are wanted.
+        alignment: of all frames of the attempt, if the times of words or faults are wanted.
     """
 
     utterance: Utterance

@@ -155,7 +155,9 @@ def code_shards(
 def write_space(folder: Path, space: StyleSpace) -> None:
     """Write where the teacher's voices are, float32 [voices, coordinates], beside the codes."""
     folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / PLACES_FILE, space.places.astype(np.float32), allow_pickle=False)
+    part = folder / f"part-{PLACES_FILE}"  # a reader sees the whole file, or the one before
+    np.save(part, space.places.astype(np.float32), allow_pickle=False)
+    os.replace(part, folder / PLACES_FILE)
 
 
 def read_space(folder: Path) -> NDArray[np.float32]:

@@ -7,8 +7,9 @@ A GPU trains small networks about as fast three at a time as one at a time, so s
   language model learns from it. The vocoder goes on meanwhile.
 - The Decoder is last, and the vocoder learns with it.
 
-With the weights of a known checkpoint, codec and vocoder are not trained anew. The language model
-begins at once where there are codes from before, and reads the new ones as they come.
+With the weights of a known checkpoint, codec and vocoder stay as they are, and the Decoder follows
+alone. The language model begins at once where there are codes from before, and reads the new ones
+as they come.
 
 Each stage is a process with a time at which it must end. ``export`` and ``recite`` are left to
 another machine; so is judging.
@@ -185,6 +186,8 @@ def _code(run: Run, part: int, spoken: Event, end: float) -> None:
     folder = run.codes(checksum(codec))
     folder.mkdir(parents=True, exist_ok=True)
     while not (run.out / PLACES_FILE).exists():  # the teacher writes it first
+        if time.time() > end:
+            return
         time.sleep(_LOOK_SECONDS)
     with contextlib.suppress(FileExistsError):
         os.link(run.out / PLACES_FILE, folder / PLACES_FILE)

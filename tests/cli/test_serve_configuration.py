@@ -248,9 +248,19 @@ def test_all_that_causes_an_error_is_named_and_nothing_else(
     # Without the first line comes another error.
     err = refused(capfd, file="max_running = 0\nmax_waiting = 0\n")
     assert "running must be above 0, not 0 (max_running in x.toml)" in err
+    # Without one of a pair comes another error, but the pair is right.
+    pair = 'tls_cert = "a"\ntls_key = "b"\n'
+    err = refused(capfd, file=f"{pair}drain_delay = -1\n")
+    assert "(drain_delay in x.toml)" in err
     # The user has just written the option.
     monkeypatch.setenv("CHATTTS_SERVE_GRPC_PORT", "5")
     assert "(CHATTTS_SERVE_GRPC_PORT)" in refused(capfd, "--port", "5", file="port = 6\n")
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "-inf"])
+def test_sizes_are_numbers(value: str, capfd: pytest.CaptureFixture[str]) -> None:
+    err = refused(capfd, file=f"script_upload = {value}\n")
+    assert "script-upload must be a number of MB" in err
 
 
 def test_names_with_line_breaks_stay_on_one_line(capfd: pytest.CaptureFixture[str]) -> None:

@@ -154,9 +154,12 @@ def test_what_the_voice_cannot_say_is_told(capfdbinary: pytest.CaptureFixture[by
     assert not Path("speech.wav").exists()
 
 
-def test_the_voice_says_that_it_does_not_refine(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert main(["refine", TEXT]) == 1
-    assert "the model bundled was not trained to refine" in capfdbinary.readouterr().err.decode()
+def test_the_voice_adds_to_a_text_and_keeps_its_words(run: Run) -> None:
+    text = "It was late, and nothing had been packed."
+    out, _ = run("refine", text, "--laugh", "2", "--break", "7", "--seed", "1")
+    assert re.sub(r" ?\[[a-z_]+\]", "", out.decode().strip()) == text
+    assert b"[" in out
+    assert run("refine", text)[0].decode() == f"{text}\n"
 
 
 @pytest.mark.parametrize("how", [[], ["--stream"]])

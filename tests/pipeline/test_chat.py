@@ -275,6 +275,11 @@ def test_a_checkpoint_whose_refine_pass_only_adds(tmp_path: Path) -> None:
 
     assert refined("[oral_0][laugh_0][break_0]") == ("Hello you.", 0)
     assert refined("[oral_2][laugh_0][break_0]") == ("Hello you.", 1)
+    params = chat.RefineTextParams(
+        prompt="[oral_2]", manual_seed=1, max_new_token=20, show_tqdm=False
+    )
+    answer = chat._refine_text(["Hello you."], "cpu", params).ids[0]
+    assert answer.tolist() == chat._loaded.tokenizer.ids("Hello you.").tolist()
 
 
 @pytest.mark.slow

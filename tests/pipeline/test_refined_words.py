@@ -43,3 +43,8 @@ def test_a_pass_that_shall_add_nothing(prompt: str, nothing: bool) -> None:
 )
 def test_answers_with_the_words_of_the_text(refined: str, oral: int, good: bool) -> None:
     assert keeps_words(TEXT, refined, f"[oral_{oral}][laugh_0][break_4]") is good
+
+
+def test_breaks_may_stand_between_characters() -> None:
+    assert keeps_words("今天天气很好", "今天天气[uv_break]很好", "[break_4]")
+    assert not keeps_words("今天天气很好", "今天[uv_break]很好", "[break_4]")

@@ -105,10 +105,13 @@ def leave_if_lost(status: int) -> None:
 
     The interpreter's end would free what is on the device, and wait for it.
     """
-    if LOST.is_set():
+    if not LOST.is_set():
+        return
+    try:
         logging.shutdown()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+    finally:  # a reader that has gone must not bring the interpreter's end
         os._exit(status)
 
 

@@ -240,7 +240,7 @@ class LLMEngine:
 
     @property
     def is_computing(self) -> bool:
-        """Whether results are to come of plans that the executor was given."""
+        """Return whether results are to come of plans that the executor was given."""
         return bool(self._in_flight)
 
     def schedule(self) -> StepPlan | None:

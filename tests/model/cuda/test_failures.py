@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 from types import SimpleNamespace
 from typing import cast
@@ -126,6 +127,10 @@ def test_a_command_that_lost_its_device_ends_at_once(
     failures.LOST.set()
     main(["cache"])
     assert ended == [0]
+    monkeypatch.setattr(sys, "stdout", None)
+    with pytest.raises(AttributeError):  # the true _exit would not return
+        failures.leave_if_lost(70)
+    assert ended == [0, 70]
 
 
 def test_patience_is_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:

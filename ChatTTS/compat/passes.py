@@ -17,7 +17,7 @@ from ..model.tokenizer import refine_prompt
 from ..params import InferCodeParams, RefineTextParams
 from ..pipeline.frame_generation import choose_seed, speak
 from ..pipeline.model import Model
-from ..pipeline.refined_words import asks_for_nothing, keeps_words
+from ..pipeline.refined_words import keeps_words, may_refine
 from ..pipeline.utterance import Utterance
 
 
@@ -80,7 +80,7 @@ def refine_outputs(
         TextError: a text is too long for the model.
     """
     own = [torch.from_numpy(model.tokenizer.ids(text)) for text in texts]
-    chosen = [row for row, text in enumerate(texts) if _may_refine(model, text, params.prompt)]
+    chosen = [row for row, text in enumerate(texts) if _is_refined(model, text, params.prompt)]
     sampling, seed = SamplingParams.from_params(params, num_codebooks=1), choose_seed(params)
     requests = [
         GenerationRequest(
@@ -103,11 +103,9 @@ def refine_outputs(
     return GenerationOutputs(own, [], [])
 
 
-def _may_refine(model: Model, text: str, prompt: str) -> bool:
-    defaults = model.config.defaults
-    if not defaults.refine_trained or (defaults.refine_keeps_words and asks_for_nothing(prompt)):
-        return False
-    return model.tokenizer.front_end is None or model.tokenizer.spells(text)
+def _is_refined(model: Model, text: str, prompt: str) -> bool:
+    spells = model.tokenizer.front_end is None or model.tokenizer.spells(text)
+    return spells and may_refine(model.config.defaults, prompt)
 
 
 def joined_waveforms(

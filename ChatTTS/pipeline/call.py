@@ -23,7 +23,7 @@ from .decoding import UtteranceDecoder
 from .frame_generation import choose_seed, refine, speak
 from .guard import RETRY
 from .model import Model
-from .refined_words import asks_for_nothing
+from .refined_words import may_refine
 from .results import EmptySpeechError, Waveforms
 from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
 from .streams import GenerationThread
@@ -63,8 +63,7 @@ class InferCall:
         defaults = self.model.config.defaults
         if not defaults.refine_trained:
             logger.info("this checkpoint was not trained to refine texts: they stay as they are")
-            return list(utterances)
-        if defaults.refine_keeps_words and asks_for_nothing(params.prompt):
+        if not may_refine(defaults, params.prompt):
             return list(utterances)
         answers = refine(
             self.model,

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from ..config import VoiceDefaults
+
 _DEGREES = re.compile(r"\[(oral|laugh|break)_(\d+)\]")
 _TAG = re.compile(r"\[[a-z_0-9]*\]")
 # Scripts without blanks: a break may stand behind each character.
@@ -22,6 +24,12 @@ def asks_for_nothing(prompt: str) -> bool:
     degrees = _DEGREES.findall(prompt)
     is_whole = not _DEGREES.sub("", prompt).strip()
     return is_whole and bool(degrees) and not any(int(degree) for _, degree in degrees)
+
+
+def may_refine(defaults: VoiceDefaults, prompt: str) -> bool:
+    """Return whether a checkpoint can refine, and is asked for something by a refine prompt."""
+    is_idle = defaults.refine_keeps_words and asks_for_nothing(prompt)
+    return defaults.refine_trained and not is_idle
 
 
 def keeps_words(text: str, refined: str, prompt: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the garbage collector need not look at: all that a loaded model and a server keep."""
+"""Objects that the garbage collector leaves out: all that a loaded model and a server keep."""
 
 from __future__ import annotations
 

@@ -125,6 +125,8 @@ def _worked(name: str, work: Callable[..., None], given: tuple[object, ...]) -> 
 
 def _check(process: BaseProcess) -> None:
     if process.exitcode:
+        for child in torch.multiprocessing.active_children():  # a GPU is paid for by the minute
+            child.terminate()
         raise ChatTTSError(f"{process.name} ended with status {process.exitcode}")
 
 

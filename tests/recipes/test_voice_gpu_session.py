@@ -25,6 +25,9 @@ def test_a_stage_gets_the_time_that_is_left_when_it_asks() -> None:
 
 @pytest.mark.slow
 def test_a_stage_that_fails_ends_the_session(tmp_path: Path) -> None:
+    other = gpu_session._started("other", time.sleep, 600)
     process = gpu_session._started("broken", os._exit, 3)
     with pytest.raises(ChatTTSError, match="broken ended with status 3"):
         gpu_session._finish(process)
+    other.join(30)
+    assert other.exitcode is not None

@@ -90,7 +90,7 @@ class Place:
 
     @property
     def ends_phrase(self) -> bool:
-        """Whether a mark or nothing is behind the word."""
+        """Return whether a mark or nothing is behind the word."""
         return self.behind() in ("", ",")
 
     def governor(self) -> str:

@@ -81,6 +81,8 @@ def test_what_is_wrong_is_told_before_anything_is_spoken(
     infer: Speaks,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    if any(argument.endswith(".srt") for argument in arguments):
+        pytest.importorskip("pysubs2")
     Path("book.md").write_text(BOOK)
     Path("film.srt").write_text("1\n00:00:01,000 --> 00:00:02,000\nHello.\n")
     Path("code.md").write_text("Text.\n\n```\ncode\n```\n")

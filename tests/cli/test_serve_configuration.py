@@ -146,6 +146,7 @@ def test_the_environment_may_name_the_file(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_flag_that_is_false_takes_back_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("grpc")  # without it there is no port of gRPC
     file = "no_grpc = true\nrequire_keys = true\n"
     monkeypatch.setenv("CHATTTS_API_KEYS", "k")
     monkeypatch.setenv("CHATTTS_SERVE_NO_GRPC", "0")

@@ -36,6 +36,7 @@ def pieces() -> list[str]:
 
 
 def test_lines_of_this_repository() -> None:
+    pytest.importorskip("lxml")  # a stage reads SSML
     lines = random.Random(1).sample(own_lines(), 400)
     assert sweep.sweep(lines, limit=None).faults == 0
 
@@ -43,6 +44,7 @@ def test_lines_of_this_repository() -> None:
 @pytest.mark.slow
 def test_lines_of_this_machine() -> None:
     """A part of ``make sweep-text``."""
+    pytest.importorskip("lxml")
     lines = [*sweep.lines_of(sweep.FOLDERS)]
     found = sweep.sweep(random.Random(2).sample(lines, min(4_000, len(lines))), limit=None)
     assert (found.raised, found.lost, found.warned) == ([], [], {})

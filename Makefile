@@ -76,9 +76,10 @@ test-on-kernels-%: $(INSTALLED_DEV)
 # the compiler slow, which so runs before. They end the process with a report, so pytest captures
 # nothing. Left out are a test that limits addresses, of which the checks take terabytes, and those of
 # the bundled voice, which take long and read no memory that the small models do not.
-SANITIZED := $(patsubst %,tests/model/%.py,native/test_products native/test_decoder \
-  test_streaming_decoder native/test_convnext velocity/test_llama velocity/test_sampler \
-  velocity/test_packing velocity/test_adapters) tests/pipeline/test_decode_worker.py
+SANITIZED := $(patsubst %,tests/model/%.py,kernels/cpu/test_products \
+  $(patsubst %,synthesis/test_%,cpu_decoder streaming_decoder cpu_convnext) \
+  $(patsubst %,velocity/backends/torch/test_%,llama sampler) \
+  velocity/backends/cpu/test_packing velocity/test_adapters) tests/pipeline/decode/test_worker.py
 SANITIZE := -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=all
 GCC_LIBRARY = $(shell g++ -print-file-name=lib$(1).so)
 
@@ -86,7 +87,7 @@ sanitize: sanitize-memory sanitize-threads  ## the kernels under memory, arithme
 
 sanitize-memory: export CXX = g++ $(SANITIZE) -fno-omit-frame-pointer -g1
 sanitize-memory: $(INSTALLED_DEV)
-	$(BIN)/python -c 'from ChatTTS.model.native import build; build.library()'
+	$(BIN)/python -c 'from ChatTTS.model.kernels.cpu import build; build.library()'
 	OMP_NUM_THREADS=1 PYTHONMALLOC=malloc ASAN_OPTIONS=detect_leaks=0 \
 	  LD_PRELOAD="$(call GCC_LIBRARY,asan) $(call GCC_LIBRARY,ubsan)" \
 	  $(BIN)/python -m pytest -s -p no:cacheprovider -p no:xdist $(SANITIZED) \
@@ -115,7 +116,7 @@ test-lowest:  ## the quick tests with the lowest versions of all packages
 # newest wheels bring gigabytes of CUDA. A warning of transformers about what it will remove fails.
 NEWEST := build/newest
 ON_TRANSFORMERS := $(patsubst %,tests/pipeline/test_%.py,chat conformance default_engine) \
-  tests/model/test_transformers_import.py
+  tests/model/llama/test_transformers_import.py
 test-newest: $(INSTALLED_DEV)  ## the tests of the standard engine with the newest transformers
 	rm -rf $(NEWEST)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --target $(NEWEST) transformers
@@ -128,7 +129,7 @@ test-plain:  ## the quick tests without the optional packages
 	OMP_NUM_THREADS=1 build/plain/bin/python -m pytest -n $(WORKERS) -m $(QUICK)
 
 # Ray is in no other environment: the tests of replicas and of ranks as actors are skipped there.
-SCALED := tests/serving/replicas tests/model/velocity/ranks/test_ray_actors.py
+SCALED := tests/serving/replicas tests/model/velocity/executor/ranks/test_ray_actors.py
 test-scale:  ## the tests of replicas and ranks on Ray; needs Python 3.11 or newer
 	$(PYTHON) -m venv build/scale
 	build/scale/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev,scale]'
@@ -152,7 +153,7 @@ wheels: $(INSTALLED_DEV)  ## wheels with CPU kernels into dist, of the last comm
 # Needs qemu-user with the libraries of arm64 (libc6-arm64-cross), and wine. x86-64 libraries run here as
 # far as this processor can. In eight bits all libraries must give one and the same hash.
 HARNESS = $(BIN)/python -m ziglang c++ -std=c++17 -O2 tests/native_delivered.cpp
-DELIVERED = ChatTTS/model/native/delivered
+DELIVERED = ChatTTS/model/kernels/cpu/delivered
 FOUND = build/delivered
 ARM = qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu
 ARM_LIBRARIES = $(FOUND)/*aarch64.whl/$(DELIVERED)

@@ -22,18 +22,18 @@ from .checkpoints.hashes import check_hashes
 from .compat.calls import ScriptCalls
 from .errors import ChatTTSError, ConfigError, TextError
 from .loading import load_model
-from .model.adapter_names import adapter_folders
 from .model.cuda.graphs import give_back_memory
+from .model.devices.placement import choose_placement
 from .model.generation import Cancellation
 from .model.gpt import EngineOptions
-from .model.placement import choose_placement
+from .model.lora.names import adapter_folders
 from .model.speaker import encode_sample
 from .params import as_params
+from .pipeline.alignment.head_scores import HeadChoice
 from .pipeline.call import InferCall
 from .pipeline.call_arguments import checked_batch, checked_first, checked_texts
 from .pipeline.frame_generation import choose_seed
 from .pipeline.guard import checked_guard
-from .pipeline.head_scores import HeadChoice
 from .pipeline.head_search import alignment_heads, find_heads, keep_heads
 from .pipeline.model import Model
 from .pipeline.streams import SpeechStream, WaveformStream

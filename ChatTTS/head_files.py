@@ -16,9 +16,9 @@ from typing import Any
 from .checkpoints.assets import AssetFolder
 from .config import AlignmentHeads, Config, GPTConfig, checked_heads
 from .errors import AssetError, ConfigError, shown
-from .model.velocity.native.fingerprint import fingerprint
-from .pipeline.found_heads import FoundHeads
-from .pipeline.head_scores import HeadChoice, Score
+from .model.velocity.backends.cpu.fingerprint import fingerprint
+from .pipeline.alignment.found_heads import FoundHeads
+from .pipeline.alignment.head_scores import HeadChoice, Score
 from .utils.kept_files import KeptFolder, writing_whole
 from .utils.untrusted import LONGEST_JSON, parse_json, read_json
 from .weights.tensor_file import TensorFile

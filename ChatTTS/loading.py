@@ -16,27 +16,27 @@ from .config import Config
 from .errors import AssetError, ConfigError, VoiceError
 from .front_ends import front_end_named
 from .head_files import found_heads
-from .model.adapter_names import Adapters
-from .model.adapter_reader import SPEAKER
-from .model.cuda.decoder import CudaStreamingDecoder
-from .model.cuda.decoder_layers import CudaLayer, cuda_layers
 from .model.cuda.graphs import CudaRecorder
 from .model.cuda.support import must_fit
-from .model.decoder_layers import vocoder_layers
+from .model.devices.placement import Placement
 from .model.dvae import DVAE, MelDecoder
 from .model.gpt import GPT, EngineOptions
-from .model.native.build import BuildError
-from .model.native.convnext import accelerate
-from .model.native.decoder import NativeStreamingDecoder, PackedLayers
-from .model.native.library import Team
-from .model.placement import Placement
+from .model.kernels.cpu.build import BuildError
+from .model.kernels.cpu.library import Team
+from .model.lora.names import Adapters
+from .model.lora.reader import SPEAKER
 from .model.script_tokenizer import ScriptTokenizer
 from .model.speaker import Speaker
-from .model.streaming_decoder import StreamingDecoder
-from .model.synthesis import Synthesizer
-from .model.vocoder import Vocoder
+from .model.synthesis.cpu_convnext import accelerate
+from .model.synthesis.cpu_decoder import NativeStreamingDecoder, PackedLayers
+from .model.synthesis.cuda_decoder import CudaStreamingDecoder
+from .model.synthesis.cuda_layers import CudaLayer, cuda_layers
+from .model.synthesis.layers import vocoder_layers
+from .model.synthesis.streaming_decoder import StreamingDecoder
+from .model.synthesis.synthesizer import Synthesizer
+from .model.synthesis.vocoder import Vocoder
 from .params import InferCodeParams, RefineTextParams
-from .pipeline.decode_worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, DecodeWorker
+from .pipeline.decode.worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, DecodeWorker
 from .pipeline.model import Model
 from .utils import machine
 from .weights.tensor_file import RESTORE, TensorFile

@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote
 from .blends import blend_speakers, parse_blend
 from .config import Config
 from .errors import AudioError, VoiceError, shown
-from .model.adapter_names import DEFAULT
+from .model.lora.names import DEFAULT
 from .utils import base16384
 from .utils.folders import data_folder
 from .utils.untrusted import parse_json, read_bytes

@@ -9,8 +9,8 @@
 #include <random>
 #include <vector>
 
-#include "../ChatTTS/model/native/llama.h"
-#include "../ChatTTS/model/native/sampler.h"
+#include "../ChatTTS/model/kernels/cpu/llama.h"
+#include "../ChatTTS/model/kernels/cpu/sampler.h"
 #include "native_amx.h"
 
 #ifdef _WIN32

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "../ChatTTS/model/native/velocity.cpp"
+#include "../ChatTTS/model/kernels/cpu/velocity.cpp"
 #include "native_amx.h"
 
 namespace {

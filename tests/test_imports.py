@@ -175,12 +175,15 @@ RULES = [
     ),
     Rule(
         "velocity stands on the kernels, which know nothing of it",
-        within("ChatTTS.model", "cuda native"),
+        within("ChatTTS.model", "cuda devices kernels llama lora synthesis"),
         (VELOCITY,),
     ),
     Rule(
         "what computes a step knows nothing of plans and engines",
-        (*within(VELOCITY, "model_runner llama attention sampler native"), "ChatTTS.model.native"),
+        (
+            *within(VELOCITY, "model_runner input_batch loaded_model backends"),
+            "ChatTTS.model.kernels.cpu",
+        ),
         within(VELOCITY, "scheduler block_manager policy llm llm_engine async_llm_engine"),
     ),
 ]
@@ -220,12 +223,12 @@ def test_the_rules_see_relative_lazy_and_indirect_imports() -> None:
     assert any(len(chain) > 2 for chain in reached("ChatTTS.core", probe))
 
 
-KERNELS = ("ChatTTS.model.cuda.kernels",)
+KERNELS = ("ChatTTS.model.kernels.cuda",)
 # Modules built on the kernels, which are imported only where kernels can run.
 ON_KERNELS = (
     *KERNELS,
-    *within("ChatTTS.model.cuda", "adapters layers te_llama text_draws"),
-    f"{VELOCITY}.cuda",
+    "ChatTTS.model.standard.accelerated_llama",
+    f"{VELOCITY}.backends.cuda",
 )
 
 
@@ -243,7 +246,7 @@ def test_triton_is_imported_only_by_kernels_and_these_only_where_they_can_run() 
 
 
 ON_RAY = ("ChatTTS.serving.replicas.on_ray",)
-RANKS_ON_RAY = (f"{VELOCITY}.ranks.ray_actors", "ChatTTS.utils.ray_cluster")
+RANKS_ON_RAY = (f"{VELOCITY}.executor.ranks.ray_actors", "ChatTTS.utils.ray_cluster")
 
 
 def test_ray_is_imported_only_where_it_is_asked_for() -> None:

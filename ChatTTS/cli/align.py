@@ -11,7 +11,7 @@ from .options import Commands, add_command, add_engine_options
 
 if TYPE_CHECKING:
     from ..config import AlignmentHeads
-    from ..pipeline.head_scores import HeadChoice, Score
+    from ..pipeline.alignment.head_scores import HeadChoice, Score
 
 _DETAILS = """\
 Find the attention heads of a model that follow the text while it is spoken. The times of words

@@ -137,9 +137,9 @@ def _processors() -> Iterator[Finding]:
 def _kernels() -> Iterator[Finding]:
     """Check that the engine's CPU kernels work; compile them if they were not yet."""
     try:
-        from ..model.instruction_sets import FORCED, chosen, forced
-        from ..model.native.build import BuildError
-        from ..model.native.library import load
+        from ..model.devices.instruction_sets import FORCED, chosen, forced
+        from ..model.kernels.cpu.build import BuildError
+        from ..model.kernels.cpu.library import load
 
         kernels = load()
         about = kernels.velocity_build().decode("ascii")
@@ -163,7 +163,7 @@ def _torch_findings() -> Iterator[Finding]:
     import torch
 
     from ..model.cuda.support import why_no_kernels
-    from ..model.placement import choose_placement, fast_dtype
+    from ..model.devices.placement import choose_placement, fast_dtype
 
     threads, cores = torch.get_num_threads(), math.ceil(machine.usable_cores())
     value = f"{torch.backends.cpu.get_cpu_capability()} kernels, {threads} threads"

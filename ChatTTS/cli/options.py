@@ -217,7 +217,7 @@ def adapter_options(given: Sequence[str]) -> dict[str, Path]:
     Raises:
         UsageError: a name cannot be one, or is given twice.
     """
-    from ..model.adapter_names import DEFAULT, check_adapter_name
+    from ..model.lora.names import DEFAULT, check_adapter_name
 
     folders: dict[str, Path] = {}
     for text in given:

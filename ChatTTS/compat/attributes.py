@@ -16,7 +16,7 @@ from ..model.embed import Embed
 from ..model.gpt import GPT
 from ..model.script_tokenizer import ScriptTokenizer
 from ..model.speaker import Speaker
-from ..model.vocoder import Vocoder
+from ..model.synthesis.vocoder import Vocoder
 from ..pipeline.model import Model
 from ..utils.lru import CacheCounts
 

@@ -12,7 +12,11 @@ from types import ModuleType
 # The names that scripts know, and where the modules are.
 MOVED: Mapping[str, str] = {
     "ChatTTS.norm": "ChatTTS.compat.norm",
+    "ChatTTS.model.cuda.te_llama": "ChatTTS.model.standard.accelerated_llama",
+    "ChatTTS.model.velocity.llama": "ChatTTS.compat.velocity_llama",
+    "ChatTTS.model.velocity.sampler": "ChatTTS.model.velocity.loaded_model",
     "ChatTTS.model.velocity.sampling_params": "ChatTTS.model.sampling_params",
+    "ChatTTS.pipeline.head_scores": "ChatTTS.pipeline.alignment.head_scores",
     "ChatTTS.results": "ChatTTS.compat.results",
     "ChatTTS.utils.dl": "ChatTTS.compat.dl",
     "ChatTTS.utils.gpu": "ChatTTS.compat.gpu",

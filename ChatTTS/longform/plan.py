@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ChatTTSError, NothingToSpeakError, VoiceError
-from ..model.adapter_names import DEFAULT
+from ..model.lora.names import DEFAULT
 from ..params import InferCodeParams, RefineTextParams, as_params
 from ..pipeline.utterances import Reading
 from ..text import prepare

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..config import ConvNetConfig, DVAEConfig, MelConfig
+from .devices.precision import ieee_convolutions, ieee_float32
 from .mel import LogMel
-from .precision import ieee_convolutions, ieee_float32
 from .quantizer import Quantizer
 
 _KERNEL, _DILATION = 7, 2

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..config import EmbedConfig
 from ..weights.tensor_file import TensorFile
 from ..weights.tensors import check_tensors, load_module
-from .placement import Placement, computed
+from .devices.placement import Placement, computed
 
 # Modules of the published class, and those that have their weights here.
 _INSTEAD = {

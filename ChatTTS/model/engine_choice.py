@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ..config import GPTConfig
 from .cuda.support import why_no_kernels
-from .llama_config import LlamaShape
-from .native import library
-from .native.build import BuildError
-from .placement import Placement
+from .devices.placement import Placement
+from .kernels.cpu import library
+from .kernels.cpu.build import BuildError
+from .llama.config import LlamaShape
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,8 @@ from ..config import Config
 from ..errors import ConfigError, EngineUnavailableError
 from ..utils.fair_lock import ComputeLock, FairLock, NoLock
 from ..utils.locks import new_lock
-from .adapter_names import Adapters
-from .adapter_reader import read_adapter
 from .cuda.support import why_no_kernels
+from .devices.placement import Placement
 from .embed import Embed, load_embed
 from .engine_choice import (
     EngineOptions,
@@ -27,10 +26,11 @@ from .engine_choice import (
     velocity_is_faster,
 )
 from .generation import Cancellation, Delta, GenerationRequest, Generator
-from .llama import StandardEngine, load_llama
-from .llama_adapters import LlamaAdapters
-from .llama_config import LlamaShape, llama_config, read_llama_shape
-from .placement import Placement
+from .llama.config import LlamaShape, llama_config, read_llama_shape
+from .lora.names import Adapters
+from .lora.reader import read_adapter
+from .standard.engine import StandardEngine, load_llama
+from .standard.lora import LlamaAdapters
 from .tokenizer import Tokenizer
 
 __all__ = ["GPT", "EngineOptions", "GenerationOutputs"]
@@ -365,7 +365,7 @@ def _plain(
     """Load transformers' own Llama."""
     from transformers import DynamicCache
 
-    from .kv_cache import GrowingCache
+    from .standard.kv_cache import GrowingCache
 
     config = llama_config(shape, _attention(options, placement))
     llama = load_llama(config, weights, placement.device, placement.dtype)
@@ -394,7 +394,7 @@ def _accelerated(
     if reason is None and options.adapters:
         reason = "the accelerated Llama takes no adapters"
     if reason is None:
-        from .cuda.te_llama import load_te_llama
+        from .standard.accelerated_llama import load_te_llama
 
         try:
             model = load_te_llama(weights, shape, placement.device, placement.dtype)

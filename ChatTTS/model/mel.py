@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import MelConfig
-from .placement import computed
+from .devices.placement import computed
 
 
 class LogMel(nn.Module):

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import QuantizerConfig
-from .placement import computed
+from .devices.placement import computed
 
 
 class Quantizer(nn.Module):

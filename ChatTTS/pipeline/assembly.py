@@ -18,12 +18,12 @@ from ..errors import ChatTTSError
 from ..model.generation import FinishReason
 from ..text.tags import without_border_breaks
 from ..utils.locks import ChangeNotifier, WakeSignal
-from .decode_worker import DecodeClient, DecodeJob, DecodeWorker
-from .decoding import UtteranceDecoder
+from .alignment.utterance_alignment import UtteranceAlignment
+from .decode.decoding import UtteranceDecoder
+from .decode.schedules import PlaybackClock
+from .decode.worker import DecodeClient, DecodeJob, DecodeWorker
 from .results import Piece, SpokenText, SpokenUtterance
-from .schedules import PlaybackClock
 from .utterance import Utterance, UtteranceUpdate
-from .utterance_alignment import UtteranceAlignment
 
 logger = logging.getLogger(__name__)
 

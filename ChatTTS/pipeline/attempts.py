@@ -12,11 +12,11 @@ import torch
 from ..model.generation import Cancellation, Delta, FinishReason, GenerationRequest
 from ..model.joined import join
 from ..params import RefineTextParams
+from .alignment.utterance_alignment import UtteranceAlignment
+from .decode.schedules import FRAMES_PER_SECOND
 from .model import Model
 from .results import Fault
-from .schedules import FRAMES_PER_SECOND
 from .utterance import Utterance, UtteranceUpdate
-from .utterance_alignment import UtteranceAlignment
 
 logger = logging.getLogger(__name__)
 

@@ -16,19 +16,19 @@ from ..text.alignment import text_columns
 from ..text.spoken_words import Reader
 from ..text.tags import without_border_breaks
 from ..utils.progress import progress
+from .alignment.utterance_alignment import UtteranceAlignment
 from .assembly import MakeDecoder, WaveformAssembler
 from .attempts import MakeAlignment
-from .decode_worker import MOST_FRAMES
-from .decoding import UtteranceDecoder
+from .decode.decoding import UtteranceDecoder
+from .decode.schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
+from .decode.worker import MOST_FRAMES
 from .frame_generation import choose_seed, refine, speak
 from .guard import RETRY
 from .model import Model
 from .refined_words import may_refine
 from .results import EmptySpeechError, Waveforms
-from .schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
 from .streams import GenerationThread
 from .utterance import Utterance, UtteranceUpdate
-from .utterance_alignment import UtteranceAlignment
 from .utterances import ReadTexts
 
 logger = logging.getLogger(__name__)

@@ -21,9 +21,9 @@ from ..model.tokenizer import code_prompt, refine_prompt
 from ..params import InferCodeParams, RefineTextParams
 from ..text.duration import longest_seconds
 from .attempts import MAX_RUNAWAYS, BatchGenerator, MakeAlignment
+from .decode.schedules import FRAMES_PER_SECOND
 from .model import Model
 from .refined_words import keeps_words
-from .schedules import FRAMES_PER_SECOND
 from .utterance import Utterance, UtteranceUpdate
 from .voice import Voice, resolve_voice
 

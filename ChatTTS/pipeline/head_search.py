@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from ..config import MOST_HEADS, AlignmentHeads
 from ..errors import GenerationError
-from ..model.adapter_names import BASE
 from ..model.generation import Cancellation, Delta, FinishReason
+from ..model.lora.names import BASE
 from ..model.tokenizer import spoken_part
 from ..params import InferCodeParams
 from ..utils.progress import progress
+from .alignment.head_scores import HeadChoice, ScoredHead, choose_heads, score_heads
 from .frame_generation import speak
-from .head_scores import HeadChoice, ScoredHead, choose_heads, score_heads
 from .model import Model
 from .sample_sentences import sample_sentences
 from .utterance import Utterance

@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from ..config import Config
 from ..errors import ConfigError
+from ..model.devices.placement import Placement
 from ..model.dvae import DVAE, MelDecoder
 from ..model.gpt import GPT
-from ..model.placement import Placement
 from ..model.script_tokenizer import ScriptTokenizer
 from ..model.speaker import Speaker
-from ..model.synthesis import Synthesizer
-from ..model.vocoder import Vocoder
+from ..model.synthesis.synthesizer import Synthesizer
+from ..model.synthesis.vocoder import Vocoder
 from ..utils import base16384
 from ..utils.lru import LRU
-from .decode_worker import DecodeWorker
-from .found_heads import FoundHeads
+from .alignment.found_heads import FoundHeads
+from .decode.worker import DecodeWorker
 
 # Decoded voices that are kept; a sample of half a minute takes 45 kB.
 _VOICES_KEPT = 256

@@ -8,8 +8,8 @@ from ..model.generation import Delta
 from ..text.pronunciation.stand_ins import words_shown
 from ..text.spoken_words import CallerWord
 from ..text.tags import without_border_breaks
+from .alignment.utterance_alignment import UtteranceAlignment
 from .results import Fault
-from .utterance_alignment import UtteranceAlignment
 
 
 @dataclass(frozen=True)

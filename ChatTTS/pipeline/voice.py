@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import VoiceError
-from ..model.adapter_names import chosen_adapter
+from ..model.lora.names import chosen_adapter
 from ..model.speaker import decode_sample
 from ..params import InferCodeParams
 from .model import Model

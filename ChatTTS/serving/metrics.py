@@ -20,8 +20,8 @@ from prometheus_client.registry import Collector
 
 from ..audio.samples import SAMPLE_RATE
 from ..model.velocity.metrics import Metrics
+from ..pipeline.decode.schedules import FRAMES_PER_SECOND
 from ..pipeline.results import Piece
-from ..pipeline.schedules import FRAMES_PER_SECOND
 from ..utils.lru import CacheCounts
 from .errors import ServingError
 from .requests import SpeechRequest

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from ..audio.samples import Samples
 from ..config import Config
-from ..model.adapter_names import Adapters
+from ..model.lora.names import Adapters
 from ..model.tokenizer import Tokenizer
 from ..model.velocity.metrics import Metrics
 from ..pipeline.results import Piece

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from ..audio.samples import SAMPLE_RATE, Samples, digest_of
 from ..errors import ChatTTSError, ConfigError, EngineDeadError
-from ..model.adapter_names import BASE, chosen_adapter
+from ..model.lora.names import BASE, chosen_adapter
 from ..text.lexicon import LexiconUse
 from ..text.pauses import paused_parts
 from ..utils.lru import LRU

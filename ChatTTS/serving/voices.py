@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from ..blends import blend_speakers, parse_blend
 from ..config import Config
 from ..errors import ChatTTSError, VoiceError
-from ..model.adapter_names import DEFAULT, Adapters
+from ..model.lora.names import DEFAULT, Adapters
 from ..voices import SavedVoice, VoiceLibrary, check_name, folded, is_speaker_string
 from .errors import (
     BadRequestError,

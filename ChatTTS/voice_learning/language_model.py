@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from ..checkpoints.assets import AssetFolder
 from ..config import Config
 from ..errors import AssetError
+from ..model.devices.placement import Placement
 from ..model.embed import Embed, load_embed
-from ..model.llama import load_llama
-from ..model.llama_config import llama_config, read_llama_shape
-from ..model.placement import Placement
+from ..model.llama.config import llama_config, read_llama_shape
+from ..model.standard.engine import load_llama
 from ..weights.tensor_file import TensorFile
 from .sequences import IGNORED, CodeBatch, codebook_losses, embed_batch
 

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ChatTTS.model.adapter_reader import CONFIG, SPEAKER, WEIGHTS
-from ChatTTS.model.adapters import module_of, projections
-from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.llama.config import LlamaShape
+from ChatTTS.model.lora.adapter import module_of, projections
+from ChatTTS.model.lora.reader import CONFIG, SPEAKER, WEIGHTS
 
 
 def adapter_tensors(

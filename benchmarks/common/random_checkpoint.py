@@ -27,8 +27,8 @@ from torch import Tensor, nn
 import ChatTTS
 from ChatTTS.config import Config, ConvNetConfig, EmbedConfig, GPTConfig, VocosConfig
 from ChatTTS.model.dvae import DVAE, MelDecoder
-from ChatTTS.model.transformers_import import importing_transformers
-from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.model.llama.transformers_import import importing_transformers
+from ChatTTS.model.synthesis.vocoder import Vocoder
 from ChatTTS.utils import base16384
 
 # Any tokenizer with the control tokens works; its ids are below the published 21178.

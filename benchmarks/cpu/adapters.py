@@ -24,7 +24,7 @@ from tqdm import tqdm
 import ChatTTS
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import GenerationRequest
-from ChatTTS.model.llama_config import read_llama_shape
+from ChatTTS.model.llama.config import read_llama_shape
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs

@@ -22,7 +22,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ChatTTS.model.instruction_sets import FORCED
+from ChatTTS.model.devices.instruction_sets import FORCED
 
 from ..common.child import ChildProcess
 from ..common.command import check_at_least_one, new_parser, origin, write_json

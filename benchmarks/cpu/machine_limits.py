@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from ChatTTS.model.native.build import BuildError
-from ChatTTS.model.native.library import Team
-from ChatTTS.model.native.linear import PackedLinear
+from ChatTTS.model.kernels.cpu.build import BuildError
+from ChatTTS.model.kernels.cpu.library import Team
+from ChatTTS.model.velocity.backends.cpu.linear import PackedLinear
 
 from ..common.child import serve
 

@@ -22,7 +22,7 @@ from ChatTTS.core import Chat
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Cancellation, GenerationRequest
 from ChatTTS.model.sampling_params import SamplingParams
-from ChatTTS.model.synthesis import Synthesizer
+from ChatTTS.model.synthesis.synthesizer import Synthesizer
 from ChatTTS.model.tokenizer import code_prompt
 
 from ..common.command import new_parser, origin, write_json

@@ -25,21 +25,21 @@ from tqdm import tqdm
 
 import ChatTTS
 from ChatTTS.config import Config
+from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.embed import RowKind, load_embed
-from ChatTTS.model.llama_config import read_llama_shape
-from ChatTTS.model.llama_weights import LlamaFile
-from ChatTTS.model.native.build import BuildError
-from ChatTTS.model.native.library import Team
-from ChatTTS.model.native.linear import PackedLinear
-from ChatTTS.model.placement import choose_placement
-from ChatTTS.model.rotary import rotary_tables
-from ChatTTS.model.shard import Shard
-from ChatTTS.model.velocity.batch import InputBatch
+from ChatTTS.model.kernels.cpu.build import BuildError
+from ChatTTS.model.kernels.cpu.library import Team
+from ChatTTS.model.llama.config import read_llama_shape
+from ChatTTS.model.llama.rotary import rotary_tables
+from ChatTTS.model.llama.shard import Shard
+from ChatTTS.model.llama.weights import LlamaFile
+from ChatTTS.model.velocity.backends.cpu.linear import PackedLinear
+from ChatTTS.model.velocity.backends.torch.linear import MatrixMaker, TiledMatrix, WholeMatrix
+from ChatTTS.model.velocity.backends.torch.llama import TorchLlama
+from ChatTTS.model.velocity.backends.torch.tiles import tiled
 from ChatTTS.model.velocity.configs import CacheConfig
-from ChatTTS.model.velocity.llama import TorchLlama
-from ChatTTS.model.velocity.matrices import MatrixMaker, TiledMatrix, WholeMatrix
+from ChatTTS.model.velocity.input_batch import InputBatch
 from ChatTTS.model.velocity.model_loader import matrix_maker, torch_attention
-from ChatTTS.model.velocity.tiles import tiled
 
 from ..common.command import check_at_least_one, new_parser, origin, write_json
 from ..common.random_checkpoint import add_size_arguments, config_from, temporary_checkpoint

@@ -18,9 +18,9 @@ import time
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import EngineDeadError
+from ChatTTS.model.velocity.executor.ranks.executor import RanksExecutor
+from ChatTTS.model.velocity.executor.ranks.processes import ProcessGroup
 from ChatTTS.model.velocity.generator import VelocityGenerator
-from ChatTTS.model.velocity.ranks.executor import RanksExecutor
-from ChatTTS.model.velocity.ranks.processes import ProcessGroup
 
 _TEXT = "We walk along the river, and then we walk back home again. " * 20
 _CALLERS = 2

@@ -25,9 +25,9 @@ import torch
 
 import ChatTTS
 from ChatTTS.errors import ConfigError
+from ChatTTS.model.devices.instruction_sets import FORCED, VARIANTS, forced
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import GenerationRequest
-from ChatTTS.model.instruction_sets import FORCED, VARIANTS, forced
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import code_prompt
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from ChatTTS.model.generation import GenerationRequest
-from ChatTTS.model.llama_config import read_llama_shape
+from ChatTTS.model.llama.config import read_llama_shape
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 
 from ..common.random_adapter import save_adapter

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ChatTTS.model.cuda import graphs
-from ChatTTS.model.cuda.kernels.attention import attend_rows
+from ChatTTS.model.kernels.cuda.attention import attend_rows
 from ChatTTS.model.velocity.configs import CacheConfig
 
 from .scale import Task

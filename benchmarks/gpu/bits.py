@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ChatTTS.model.cuda.kernels import (
+from ChatTTS.model.kernels.cuda import (
     attention,
     low_rank,
     output_product,
@@ -23,7 +23,7 @@ from ChatTTS.model.cuda.kernels import (
     prompt_attention,
     rotary,
 )
-from ChatTTS.model.cuda.kernels.products import KernelConfig
+from ChatTTS.model.kernels.cuda.products import KernelConfig
 
 from .inputs import Inputs
 from .kernels import NewRows, paged_cache

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import torch
 
 from ChatTTS.model.generation import GenerationRequest
-from ChatTTS.model.velocity.cuda.runner import GraphRunner
+from ChatTTS.model.velocity.backends.cuda.runner import GraphRunner
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.plan import Future, StepPlan
 

@@ -14,7 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ChatTTS.model.cuda.kernels import (
+from ChatTTS.model.embed import RowKind
+from ChatTTS.model.kernels.cuda import (
     attention,
     embedding,
     low_rank,
@@ -27,7 +28,6 @@ from ChatTTS.model.cuda.kernels import (
     step_results,
     swiglu,
 )
-from ChatTTS.model.embed import RowKind
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.velocity.configs import CacheConfig

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ChatTTS.model.cuda.kernels.low_rank import LowRanks
+from ChatTTS.model.kernels.cuda.low_rank import LowRanks
 
 from .inputs import Inputs
 from .products import Kind

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from ChatTTS.model.cuda.kernels import ahead
+from ChatTTS.model.kernels.cuda import ahead
 from ChatTTS.model.velocity.plan import StepResult
 
 from .scale import Task

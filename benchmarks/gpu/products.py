@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from ChatTTS.config import GPTConfig
-from ChatTTS.model.cuda import graphs, layers
-from ChatTTS.model.cuda.kernels.products import product
+from ChatTTS.model.cuda import graphs
+from ChatTTS.model.kernels.cuda.products import product
+from ChatTTS.model.velocity.backends.cuda import layers
 
 from .scale import Scale, Task
 from .timing import device_seconds

@@ -30,7 +30,7 @@ from .step_model import GPUS, StepModel, count_steps
 
 if TYPE_CHECKING:
     from ChatTTS.model.generation import GenerationRequest
-    from ChatTTS.model.velocity.cuda.decode import DecodeSteps
+    from ChatTTS.model.velocity.backends.cuda.decode import DecodeSteps
 
 # The most positions of a sequence.
 _POSITIONS = 2048
@@ -73,8 +73,8 @@ class SimulatedRecording:
     """Work of the simulated device, which computes nothing."""
 
     def __init__(self, device: SimulatedDevice, model: StepModel, work: partial[Any]) -> None:
-        from ChatTTS.model.velocity.cuda.decode import DecodeSteps
-        from ChatTTS.model.velocity.cuda.mixed_steps import RecordedLlama
+        from ChatTTS.model.velocity.backends.cuda.decode import DecodeSteps
+        from ChatTTS.model.velocity.backends.cuda.mixed_steps import RecordedLlama
 
         self._device, self._model, self._rows = device, model, int(work.args[0])
         owner: Any = getattr(work.func, "__self__")  # noqa: B009

@@ -17,8 +17,8 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from ChatTTS.model.cuda.kernels.dependent_launch import OVERLAP_VARIABLE
 from ChatTTS.model.generation import GenerationRequest
+from ChatTTS.model.kernels.cuda.dependent_launch import OVERLAP_VARIABLE
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 
 from .codes import Answer

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 
 from ChatTTS.config import Config
-from ChatTTS.model.cuda.te_llama import load_te_llama
+from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.embed import Embed, load_embed
 from ChatTTS.model.generation import Cancellation, GenerationRequest
-from ChatTTS.model.kv_cache import GrowingCache
-from ChatTTS.model.llama import StandardEngine, load_llama
-from ChatTTS.model.llama_config import llama_config, read_llama_shape
-from ChatTTS.model.placement import choose_placement
+from ChatTTS.model.llama.config import llama_config, read_llama_shape
+from ChatTTS.model.standard.accelerated_llama import load_te_llama
+from ChatTTS.model.standard.engine import StandardEngine, load_llama
+from ChatTTS.model.standard.kv_cache import GrowingCache
 from ChatTTS.utils.fair_lock import NoLock
 
 from .model import key, language_model, prompt, sampling

@@ -31,7 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from triton.runtime.jit import JITFunction
 
 from ChatTTS.model.cuda import graphs
-from ChatTTS.model.cuda.kernels.ahead import Ahead
+from ChatTTS.model.kernels.cuda.ahead import Ahead
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from tests.ptx.formats import BITS
 from tests.ptx.launches import Emulation

@@ -20,15 +20,15 @@ import torch
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 
-from ChatTTS.model.cuda.kernels import dependent_launch
+from ChatTTS.model.devices.precision import ieee_float32
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import RowKind
-from ChatTTS.model.precision import ieee_float32
+from ChatTTS.model.kernels.cuda import dependent_launch
 from ChatTTS.model.sampling import Draw
-from ChatTTS.model.velocity.batch import InputBatch
-from ChatTTS.model.velocity.cuda.decode import DecodeInput, DecodeSteps
-from ChatTTS.model.velocity.cuda.llama import TritonLlama
-from ChatTTS.model.velocity.cuda.mixed_steps import RecordedLlama
+from ChatTTS.model.velocity.backends.cuda.decode import DecodeInput, DecodeSteps
+from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama
+from ChatTTS.model.velocity.backends.cuda.mixed_steps import RecordedLlama
+from ChatTTS.model.velocity.input_batch import InputBatch
 from ChatTTS.model.velocity.loaded_model import LoadedModel
 from ChatTTS.model.velocity.model_loader import ModelLoader
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ChatTTS.errors import ChatTTSError, ConfigError
-from ChatTTS.model.placement import choose_placement
+from ChatTTS.model.devices.placement import choose_placement
 
 from ..voice.training import Budget
 from . import corpus, decoder, evaluate, export, task

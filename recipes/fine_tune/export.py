@@ -19,10 +19,10 @@ from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.config import Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError
-from ChatTTS.model.adapter_reader import read_adapter
-from ChatTTS.model.adapters import Adapter, module_of
 from ChatTTS.model.dvae import MelDecoder
-from ChatTTS.model.llama_config import read_llama_shape
+from ChatTTS.model.llama.config import read_llama_shape
+from ChatTTS.model.lora.adapter import Adapter, module_of
+from ChatTTS.model.lora.reader import read_adapter
 from ChatTTS.weights.tensors import read_tensors
 
 from .corpus import Corpus, path_of

@@ -15,8 +15,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ChatTTS.errors import EngineUnavailableError
-from ChatTTS.model.adapter_reader import CONFIG, SPEAKER, WEIGHTS
-from ChatTTS.model.transformers_import import importing_transformers
+from ChatTTS.model.llama.transformers_import import importing_transformers
+from ChatTTS.model.lora.reader import CONFIG, SPEAKER, WEIGHTS
 from ChatTTS.voice_learning.language_model import LanguageModel
 from ChatTTS.voice_learning.sequences import CodeBatch
 

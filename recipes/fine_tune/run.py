@@ -15,9 +15,9 @@ from ChatTTS.checkpoints.assets import AssetFolder, locate
 from ChatTTS.config import Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.adapter_names import check_adapter_name
-from ChatTTS.model.adapters import MATRICES
-from ChatTTS.model.placement import Placement
+from ChatTTS.model.devices.placement import Placement
+from ChatTTS.model.lora.adapter import MATRICES
+from ChatTTS.model.lora.names import check_adapter_name
 from ChatTTS.voice_learning.language_model import LanguageModel, load_language_model
 
 from ..voice.training import Budget

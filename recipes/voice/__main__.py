@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from ChatTTS.errors import ChatTTSError
-from ChatTTS.model.placement import choose_placement
+from ChatTTS.model.devices.placement import choose_placement
 
 from .language_model import SIZES
 from .run import Run

@@ -22,7 +22,7 @@ from torch.optim import AdamW, Optimizer
 
 from ChatTTS.config import ConvNetConfig
 from ChatTTS.model.dvae import MelDecoder
-from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.model.synthesis.vocoder import Vocoder
 from ChatTTS.weights.tensors import load_module, read_tensors
 
 from .adversary import Discriminator, discriminator_loss, generator_losses

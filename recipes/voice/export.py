@@ -20,7 +20,7 @@ from ChatTTS.config import VocosConfig
 from ChatTTS.errors import AssetError
 from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.speaker import Speaker
-from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.model.synthesis.vocoder import Vocoder
 from ChatTTS.utils import base16384
 
 from .checkpoints import checksum, read_origin

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ChatTTS.config import EmbedConfig, GPTConfig
 from ChatTTS.model.embed import Embed
-from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.llama.config import LlamaShape
 from ChatTTS.voice_learning.sequences import embed_batch
 
 from .batches import SpeechBatch

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.llama.config import LlamaShape
 
 
 class RMSNorm(nn.Module):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
-from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.llama.config import LlamaShape
 
 from .layers import MLP, RMSNorm
 

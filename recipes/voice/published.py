@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ChatTTS.model.embed import Embed
-from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.llama.config import LlamaShape
 
 
 def published_embed(embed: Embed) -> dict[str, Tensor]:

@@ -25,7 +25,7 @@ from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.placement import fast_dtype
+from ChatTTS.model.devices.placement import fast_dtype
 from ChatTTS.utils.progress import progress
 
 from .checkpoints import (

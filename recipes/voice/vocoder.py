@@ -16,7 +16,7 @@ from torch.optim import AdamW, Optimizer
 
 from ChatTTS.config import VocosConfig
 from ChatTTS.model.dvae import DVAE
-from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.model.synthesis.vocoder import Vocoder
 
 from .adversary import Discriminator, discriminator_loss, generator_losses
 from .checkpoints import load_average

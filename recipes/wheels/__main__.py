@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from ChatTTS.model.native import delivered
+from ChatTTS.model.kernels.cpu import delivered
 
 from .kernels import TARGETS, Target, compile_kernels
 from .packing import pack, plain_wheel

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ChatTTS.model.instruction_sets import VARIANTS, Variant
-from ChatTTS.model.native import delivered
+from ChatTTS.model.devices.instruction_sets import VARIANTS, Variant
+from ChatTTS.model.kernels.cpu import delivered
 
 _SOURCE = Path(delivered.__file__).parent / "velocity.cpp"
-# Those of a compilation by the user (ChatTTS/model/native/build.py), and no symbols for debuggers.
+# Those of a compilation by the user (model/kernels/cpu/build.py), and no symbols for debuggers.
 _FLAGS = (
     *("-std=c++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-s"),
     "-fvisibility=hidden",
@@ -26,7 +26,7 @@ class Target:
     """A system and an architecture.
 
     Attributes:
-        system: as the package names it (:func:`ChatTTS.model.native.delivered.system`).
+        system: as the package names it (:func:`ChatTTS.model.kernels.cpu.delivered.system`).
         triple: as Zig's compiler names it, with the oldest version of the system's library.
         platform: as the names of wheels have it.
     """

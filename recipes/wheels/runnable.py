@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.instruction_sets import FORCED, forced
+from ChatTTS.model.devices.instruction_sets import FORCED, forced
 
 
 def runs_here(library: Path) -> bool:

@@ -21,8 +21,8 @@ from benchmarks.cpu import standard
 from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.config import Config
 from ChatTTS.loading import load_model
+from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.gpt import EngineOptions
-from ChatTTS.model.placement import choose_placement
 
 from ..support.benchmark_tools import FIGURES, TINY, peer_python, run_command
 

@@ -136,7 +136,7 @@ def test_adapters(folder: Path, on_triton: None) -> None:
 
 def test_rows_that_adapters_change_are_found(folder: Path, on_triton: None) -> None:
     """Rows without an adapter that would get one."""
-    from ChatTTS.model.cuda import layers
+    from ChatTTS.model.velocity.backends.cuda import layers
 
     right: Any = vars(layers)["to_ranks"]
 
@@ -226,7 +226,7 @@ def test_kernels_are_right(folder: Path) -> None:
 @pytest.mark.slow_for("wrong row")
 def test_a_broken_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
     from benchmarks.gpu.scale import TINY
-    from ChatTTS.model.cuda.kernels import attention, products
+    from ChatTTS.model.kernels.cuda import attention, products
 
     right = attention.attend_rows
 

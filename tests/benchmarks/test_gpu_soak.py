@@ -19,7 +19,7 @@ pytest.importorskip("triton")
 
 from .test_gpu import do, shown
 
-from ChatTTS.model.cuda.kernels import ahead  # isort: skip
+from ChatTTS.model.kernels.cuda import ahead  # isort: skip
 
 
 @pytest.fixture

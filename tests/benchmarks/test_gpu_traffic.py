@@ -209,7 +209,7 @@ def test_a_stream_beside_other_work(tmp_path: Path) -> None:
 )
 def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
     from benchmarks.gpu.scale import TINY
-    from ChatTTS.model.cuda.kernels import (
+    from ChatTTS.model.kernels.cuda import (
         attention,
         output_product,
         products,

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.errors import AssetError
-from ChatTTS.model.adapter_reader import CONFIG, SPEAKER, WEIGHTS, read_adapter
+from ChatTTS.model.lora.reader import CONFIG, SPEAKER, WEIGHTS, read_adapter
 
 from ..support.adapter_tools import shape_of
 from ..support.mutation import changed_bytes, changed_value

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.errors import AssetError, ConfigError
-from ChatTTS.model.adapter_names import adapter_folders, chosen_adapter
-from ChatTTS.model.adapter_reader import CONFIG, SPEAKER, WEIGHTS, read_adapter
+from ChatTTS.model.lora.names import adapter_folders, chosen_adapter
+from ChatTTS.model.lora.reader import CONFIG, SPEAKER, WEIGHTS, read_adapter
 
 from ..support.adapter_tools import make_adapter
 from ..support.velocity_models import make_shape

@@ -19,7 +19,7 @@ from ChatTTS.config import AlignmentHeads, Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.generation import Cancellation
-from ChatTTS.pipeline.head_scores import HeadChoice, Score, ScoredHead
+from ChatTTS.pipeline.alignment.head_scores import HeadChoice, Score, ScoredHead
 from ChatTTS.utils.folders import cache_folder
 from ChatTTS.utils.kept_files import KeptFolder
 

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, GenerationError
-from ChatTTS.model.llama_weights import LlamaFile
+from ChatTTS.model.llama.weights import LlamaFile
 from ChatTTS.utils.untrusted import open_regular, read_bytes, read_json
 from ChatTTS.weights.tensor_file import TensorFile
 from ChatTTS.weights.tensors import load_module

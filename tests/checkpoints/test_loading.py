@@ -11,8 +11,8 @@ import torch
 from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.errors import AssetError, ConfigError
 from ChatTTS.loading import load_model
+from ChatTTS.model.devices.placement import choose_placement, fast_dtype
 from ChatTTS.model.gpt import EngineOptions
-from ChatTTS.model.placement import choose_placement, fast_dtype
 
 from ..support.places import DATA
 

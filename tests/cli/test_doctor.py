@@ -16,8 +16,8 @@ from ChatTTS.checkpoints import assets
 from ChatTTS.cli import doctor, main, packages
 from ChatTTS.coexistence import REMEDY
 from ChatTTS.errors import AssetError
-from ChatTTS.model.native import library
-from ChatTTS.model.native.build import BuildError
+from ChatTTS.model.kernels.cpu import library
+from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.utils import machine
 
 from ..support.places import ROOT

@@ -11,6 +11,7 @@ import torch
 from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.errors import ConfigError, GenerationError, TextError
 from ChatTTS.loading import load_model
+from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import (
     Cancellation,
@@ -19,9 +20,8 @@ from ChatTTS.model.generation import (
     GenerationRequest,
 )
 from ChatTTS.model.gpt import EngineOptions
-from ChatTTS.model.llama import StandardEngine
-from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.sampling_params import SamplingParams
+from ChatTTS.model.standard.engine import StandardEngine
 from ChatTTS.model.tokenizer import code_prompt, refine_prompt
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline.model import Model

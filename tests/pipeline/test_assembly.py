@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from ChatTTS.model.generation import Cancellation, Delta, FinishReason
-from ChatTTS.model.streaming_decoder import DecoderInput
+from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
 from ChatTTS.pipeline import assembly
 from ChatTTS.pipeline.assembly import WaveformAssembler
-from ChatTTS.pipeline.decode_worker import MOST_FRAMES, DecodeWorker
-from ChatTTS.pipeline.decoding import UtteranceDecoder
+from ChatTTS.pipeline.decode.decoding import UtteranceDecoder
+from ChatTTS.pipeline.decode.schedules import FixedSize, JustInTime, PlaybackClock
+from ChatTTS.pipeline.decode.worker import MOST_FRAMES, DecodeWorker
 from ChatTTS.pipeline.results import Piece
-from ChatTTS.pipeline.schedules import FixedSize, JustInTime, PlaybackClock
 from ChatTTS.pipeline.streams import GenerationThread
 from ChatTTS.pipeline.utterance import Utterance, UtteranceUpdate
 from ChatTTS.utils.fair_lock import NoLock

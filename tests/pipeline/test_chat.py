@@ -16,10 +16,10 @@ from ChatTTS.config import VoiceDefaults
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError, NotLoadedError, TextError, VoiceError
 from ChatTTS.loading import load_model
+from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.gpt import EngineOptions
-from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.speaker import encode_sample
 from ChatTTS.pipeline.frame_generation import speak as generate_speech
 from ChatTTS.pipeline.results import EmptySpeechError

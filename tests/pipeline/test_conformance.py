@@ -16,14 +16,14 @@ from torch import Tensor
 from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.loading import load_model
 from ChatTTS.model import processors
+from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Cancellation, GenerationRequest
 from ChatTTS.model.gpt import EngineOptions
-from ChatTTS.model.llama import embed_prompt
-from ChatTTS.model.placement import choose_placement
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.speaker import decode_sample, encode_sample
-from ChatTTS.model.synthesis import Synthesizer
+from ChatTTS.model.standard.engine import embed_prompt
+from ChatTTS.model.synthesis.synthesizer import Synthesizer
 from ChatTTS.model.tokenizer import Prompt, code_prompt, refine_prompt
 from ChatTTS.params import InferCodeParams, RefineTextParams
 from ChatTTS.pipeline.frame_generation import refine, speak

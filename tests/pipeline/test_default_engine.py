@@ -15,12 +15,12 @@ import torch
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.model import engine_choice
+from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.engine_choice import EngineOptions, asks_for_standard, velocity_is_faster
-from ChatTTS.model.llama import StandardEngine, cache_keyword
-from ChatTTS.model.llama_config import LlamaShape
-from ChatTTS.model.native import library
-from ChatTTS.model.native.build import BuildError
-from ChatTTS.model.placement import choose_placement
+from ChatTTS.model.kernels.cpu import library
+from ChatTTS.model.kernels.cpu.build import BuildError
+from ChatTTS.model.llama.config import LlamaShape
+from ChatTTS.model.standard.engine import StandardEngine, cache_keyword
 from ChatTTS.model.velocity.generator import VelocityGenerator
 from ChatTTS.utils import openmp
 

@@ -13,12 +13,12 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
 from ChatTTS.model.tokenizer import spoken_part
+from ChatTTS.pipeline.alignment.faults import FaultFinder, FaultKind, FrameFault, Limits
+from ChatTTS.pipeline.alignment.word_alignment import LAG, WordAligner, WordFrames
 from ChatTTS.pipeline.assembly import WaveformAssembler
-from ChatTTS.pipeline.faults import FaultFinder, FaultKind, FrameFault, Limits
 from ChatTTS.pipeline.results import Fault, Piece, Waveforms
 from ChatTTS.pipeline.streams import SpeechStream
 from ChatTTS.pipeline.utterance import UtteranceUpdate
-from ChatTTS.pipeline.word_alignment import LAG, WordAligner, WordFrames
 
 from ..support.chat_tools import Recording
 from .test_word_times import OTHER, SETTINGS, TEXT, load

@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from ChatTTS.config import AlignmentHeads
 from ChatTTS.core import Chat
 from ChatTTS.errors import EngineUnavailableError, GenerationError
-from ChatTTS.model.adapter_names import AdapterInfo
 from ChatTTS.model.generation import NO_ATTENTION, Cancellation, FinishReason
-from ChatTTS.pipeline import head_scores, head_search
-from ChatTTS.pipeline.found_heads import FoundHeads
-from ChatTTS.pipeline.head_scores import HeadChoice, Score
+from ChatTTS.model.lora.names import AdapterInfo
+from ChatTTS.pipeline import head_search
+from ChatTTS.pipeline.alignment import head_scores
+from ChatTTS.pipeline.alignment.found_heads import FoundHeads
+from ChatTTS.pipeline.alignment.head_scores import HeadChoice, Score
 from ChatTTS.pipeline.head_search import alignment_heads, find_heads
 from ChatTTS.pipeline.model import Model
 from ChatTTS.pipeline.sample_sentences import sample_sentences

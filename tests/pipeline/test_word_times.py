@@ -14,9 +14,9 @@ from torch.nn.functional import interpolate
 from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.core import Chat
 from ChatTTS.model.generation import Delta, FinishReason
+from ChatTTS.pipeline.alignment.utterance_alignment import UtteranceAlignment
+from ChatTTS.pipeline.alignment.word_alignment import WordFrames
 from ChatTTS.pipeline.results import Waveforms, Word
-from ChatTTS.pipeline.utterance_alignment import UtteranceAlignment
-from ChatTTS.pipeline.word_alignment import WordFrames
 from ChatTTS.text.alignment import text_columns
 from ChatTTS.text.spoken_words import caller_words
 

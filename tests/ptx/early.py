@@ -14,7 +14,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from ChatTTS.model.cuda.kernels import (
+from ChatTTS.model.kernels.cuda import (
     attention,
     embedding,
     low_rank,
@@ -24,7 +24,7 @@ from ChatTTS.model.cuda.kernels import (
     prompt_attention,
     rotary,
 )
-from ChatTTS.model.cuda.kernels.product_kernels import product_in_tiles, product_in_turns
+from ChatTTS.model.kernels.cuda.product_kernels import product_in_tiles, product_in_turns
 
 from .launches import Emulation
 from .overlap import LaunchOrder

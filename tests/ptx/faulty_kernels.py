@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from ChatTTS.model.cuda.kernels.ahead import fetch
+from ChatTTS.model.kernels.cuda.ahead import fetch
 
 from .launches import SHARED, Emulation
 from .overlap import LaunchOrder

@@ -15,8 +15,8 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from ChatTTS.model.cuda.kernels import attention
-from ChatTTS.model.cuda.kernels.ahead import LINE, MOST_ROWS, Ahead
+from ChatTTS.model.kernels.cuda import attention
+from ChatTTS.model.kernels.cuda.ahead import LINE, MOST_ROWS, Ahead
 
 from .launches import Emulation
 from .program import Program

@@ -10,7 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from ..model.cuda.test_compile import SHARED, compile_kernels
+from ..model.kernels.cuda.test_compile import SHARED, compile_kernels
 from ..support.places import ROOT
 
 _PAGE = ROOT / "docs" / "cuda-kernels.md"

@@ -18,7 +18,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from ChatTTS.model.cuda.kernels import ahead, dependent_launch, products
+from ChatTTS.model.kernels.cuda import ahead, dependent_launch, products
 
 # Each of these modules declares the instructions that it knows.
 from . import arithmetic, bits, data, matrices, warpgroups, warps  # noqa: F401

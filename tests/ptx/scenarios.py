@@ -9,7 +9,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from ChatTTS.model.cuda.kernels import (
+from ChatTTS.model.kernels.cuda import (
     attention,
     embedding,
     low_rank,
@@ -20,8 +20,8 @@ from ChatTTS.model.cuda.kernels import (
     prompt_attention,
     swiglu,
 )
-from ChatTTS.model.cuda.kernels.product_kernels import product_in_tiles
-from ChatTTS.model.cuda.kernels.sampling import DrawState, draw_codes, draw_codes_torch
+from ChatTTS.model.kernels.cuda.product_kernels import product_in_tiles
+from ChatTTS.model.kernels.cuda.sampling import DrawState, draw_codes, draw_codes_torch
 
 Scenario = Callable[[], None]
 

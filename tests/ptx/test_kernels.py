@@ -74,28 +74,28 @@ def test_no_bit_depends_on_the_batch_in_bfloat16(capability: int, model: str) ->
 
 @pytest.mark.slow
 def test_products_of_rows_with_adapters() -> None:
-    assert _launches(run_tests(90, "tests/model/cuda/test_low_rank.py")) > 100
+    assert _launches(run_tests(90, "tests/model/kernels/cuda/test_low_rank.py")) > 100
 
 
 @pytest.mark.slow
 def test_no_bit_of_the_whole_engine_depends_on_adapters() -> None:
-    file = "tests/model/velocity/cuda/test_adapters.py"
+    file = "tests/model/velocity/backends/cuda/test_adapters.py"
     printed = run_tests(90, file, "-k", "test_bits_beside_adapters", races=False)
     assert _launches(printed) > 200
 
 
 @pytest.mark.slow
 def test_no_bit_depends_on_the_number_of_ranks() -> None:
-    printed = run_tests(90, "tests/model/velocity/ranks/test_triton.py", races=False)
+    printed = run_tests(90, "tests/model/velocity/executor/ranks/test_triton.py", races=False)
     assert _launches(printed) > 200
 
 
 def _files(*kernels: str) -> list[str]:
-    return [f"tests/model/cuda/test_{name}.py" for name in kernels]
+    return [f"tests/model/kernels/cuda/test_{name}.py" for name in kernels]
 
 
 def _run_engine(capability: int, test: str) -> None:
-    file = "tests/model/velocity/cuda/test_engine.py"
+    file = "tests/model/velocity/backends/cuda/test_engine.py"
     printed = run_tests(capability, file, "-k", test, races=False)
     assert _launches(printed) > 100
 
@@ -104,7 +104,7 @@ def _run_engine(capability: int, test: str) -> None:
 def test_some_of_each_kernel() -> None:
     printed = run_tests(
         90,
-        "tests/model/cuda",
+        "tests/model/kernels/cuda",
         "-k",
         "(test_norms and 17-48) or test_an_id_goes_into_the_window or "
         "(test_a_row_does_not_see_its_neighbours and dtype1) or "

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ChatTTS.model.generation import Cancellation
-from ChatTTS.pipeline.faults import FaultFinder, FaultKind, Limits
+from ChatTTS.pipeline.alignment.faults import FaultFinder, FaultKind, Limits
 from recipes.voice.counter_rng import CounterRng
 from recipes.voice.evaluation.faults import Reader, Tap, cases, changed, rates
 from recipes.voice.evaluation.subject import Subject

@@ -15,7 +15,7 @@ import torch
 from ChatTTS.checkpoints import assets
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError
-from ChatTTS.model.adapter_reader import CONFIG
+from ChatTTS.model.lora.reader import CONFIG
 from ChatTTS.voice_learning.language_model import LanguageModel
 from ChatTTS.voice_learning.likelihood import unlikelihood
 from ChatTTS.voice_learning.sequences import code_batch

@@ -14,7 +14,7 @@ import torch
 from ChatTTS.config import VocosConfig
 from ChatTTS.errors import AssetError
 from ChatTTS.model.dvae import DVAE, MelDecoder
-from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.model.synthesis.vocoder import Vocoder
 from recipes.voice.adversary import Discriminator
 from recipes.voice.codec import CODEC
 from recipes.voice.coded import arranged_take, code_shards, read_codes, write_space

@@ -16,7 +16,7 @@ from ChatTTS.errors import AssetError
 from ChatTTS.front_ends import front_end_named
 from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.generation import Cancellation
-from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.model.synthesis.vocoder import Vocoder
 from ChatTTS.pipeline.frame_generation import speak
 from ChatTTS.pipeline.utterance import Utterance
 from recipes.voice import export

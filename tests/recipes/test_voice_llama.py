@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ChatTTS.model.llama_config import LlamaShape, llama_config
-from ChatTTS.model.transformers_import import importing_transformers
+from ChatTTS.model.llama.config import LlamaShape, llama_config
+from ChatTTS.model.llama.transformers_import import importing_transformers
 from recipes.voice import llama
 from recipes.voice.llama import Guidance, Llama
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from ChatTTS.config import QuantizerConfig, VocosConfig
 from ChatTTS.model.dvae import DVAE
 from ChatTTS.model.quantizer import Quantizer
-from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.model.synthesis.vocoder import Vocoder
 from recipes.voice.adversary import Discriminator
 from recipes.voice.checkpoints import load_average
 from recipes.voice.codec import CodecSettings, CodecTask, copied, quantize, start_codec

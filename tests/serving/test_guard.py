@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ChatTTS.audio import to_int16
 from ChatTTS.errors import ConfigError
-from ChatTTS.pipeline.faults import FaultFinder, FaultKind, FrameFault, Limits
+from ChatTTS.pipeline.alignment.faults import FaultFinder, FaultKind, FrameFault, Limits
 from ChatTTS.serving.server import make_service
 from ChatTTS.serving.settings import Settings
 

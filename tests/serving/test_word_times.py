@@ -18,7 +18,7 @@ import pytest
 from ChatTTS.audio import make_cues, to_int16
 from ChatTTS.core import Chat
 from ChatTTS.errors import GenerationError
-from ChatTTS.pipeline.found_heads import FoundHeads
+from ChatTTS.pipeline.alignment.found_heads import FoundHeads
 from ChatTTS.pipeline.results import Waveforms, Word
 from ChatTTS.serving.encoding import Encoder
 from ChatTTS.serving.server import make_service

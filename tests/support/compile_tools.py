@@ -32,25 +32,25 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from ChatTTS.config import EmbedConfig
-from ChatTTS.model.adapters import Adapter, LowRank, projections
-from ChatTTS.model.cuda import kernels
-from ChatTTS.model.cuda.kernels import ahead
-from ChatTTS.model.cuda.kernels.product_kernels import product_in_turns
-from ChatTTS.model.cuda.kernels.products import product
-from ChatTTS.model.cuda.te_llama import TELlamaModel
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import Embed
-from ChatTTS.model.llama_config import LlamaShape
-from ChatTTS.model.llama_weights import LayerWeights
-from ChatTTS.model.rotary import rotary_tables
+from ChatTTS.model.kernels import cuda as kernels
+from ChatTTS.model.kernels.cuda import ahead
+from ChatTTS.model.kernels.cuda.product_kernels import product_in_turns
+from ChatTTS.model.kernels.cuda.products import product
+from ChatTTS.model.llama.config import LlamaShape
+from ChatTTS.model.llama.rotary import rotary_tables
+from ChatTTS.model.llama.weights import LayerWeights
+from ChatTTS.model.lora.adapter import Adapter, LowRank, projections
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.sampling_params import SamplingParams
-from ChatTTS.model.velocity.batch import InputBatch
-from ChatTTS.model.velocity.cuda.decode import DecodeSteps
-from ChatTTS.model.velocity.cuda.llama import TritonLlama
-from ChatTTS.model.velocity.cuda.sampler import TritonSampler
-from ChatTTS.model.velocity.cuda.text_attention import TextAttention
-from ChatTTS.model.velocity.tiles import RowLinear
+from ChatTTS.model.standard.accelerated_llama import TELlamaModel
+from ChatTTS.model.velocity.backends.cuda.decode import DecodeSteps
+from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama
+from ChatTTS.model.velocity.backends.cuda.sampler import TritonSampler
+from ChatTTS.model.velocity.backends.cuda.text_attention import TextAttention
+from ChatTTS.model.velocity.backends.torch.tiles import RowLinear
+from ChatTTS.model.velocity.input_batch import InputBatch
 from ChatTTS.params import InferCodeParams
 
 from .recorder_tools import EagerRecorder

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from torch import Tensor
 
+from ChatTTS.model.velocity.backends.cuda import layers
+
 from .kernel_tools import DEVICE  # noqa: F401  before any kernel
 from .recorder_tools import record_anywhere
 
-from ChatTTS.model.cuda import layers, te_llama  # isort: skip
-from ChatTTS.model.cuda.kernels import (  # isort: skip
+from ChatTTS.model.standard import accelerated_llama as te_llama  # isort: skip
+from ChatTTS.model.kernels.cuda import (  # isort: skip
     attention,
     embedding,
     low_rank,
@@ -32,7 +34,7 @@ from ChatTTS.model.cuda.kernels import (  # isort: skip
     swiglu,
     text_attention,
 )
-from ChatTTS.model.velocity.cuda import decode, llama, sampler  # isort: skip
+from ChatTTS.model.velocity.backends.cuda import decode, llama, sampler  # isort: skip
 
 # The kernels by name, each with the module that holds it and its twin.
 KERNELS = {

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from ChatTTS.audio.samples import Samples
 from ChatTTS.model.generation import Delta, FinishReason
-from ChatTTS.model.streaming_decoder import DecoderInput
-from ChatTTS.pipeline.decode_worker import DecodeClient, DecodeJob
-from ChatTTS.pipeline.decoding import UtteranceDecoder
-from ChatTTS.pipeline.schedules import FixedSize, Schedule
+from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
+from ChatTTS.pipeline.decode.decoding import UtteranceDecoder
+from ChatTTS.pipeline.decode.schedules import FixedSize, Schedule
+from ChatTTS.pipeline.decode.worker import DecodeClient, DecodeJob
 from ChatTTS.utils.fair_lock import ComputeLock
 
 T = TypeVar("T")

@@ -14,22 +14,22 @@ from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.config import ConvNetConfig, MelConfig, VocosConfig
 from ChatTTS.core import Chat
 from ChatTTS.loading import load_model
-from ChatTTS.model.cuda.decoder import CudaStreamingDecoder
-from ChatTTS.model.cuda.decoder_layers import cuda_layers
 from ChatTTS.model.cuda.graphs import Recorder
-from ChatTTS.model.cuda.launch_shapes import LaunchShapes
-from ChatTTS.model.decoder_layers import vocoder_layers
+from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.gpt import EngineOptions
-from ChatTTS.model.native.build import BuildError
-from ChatTTS.model.native.convnext import accelerate
-from ChatTTS.model.native.decoder import NativeStreamingDecoder
-from ChatTTS.model.native.library import Team
-from ChatTTS.model.placement import choose_placement
-from ChatTTS.model.streaming_decoder import DecoderInput, StreamingDecoder
-from ChatTTS.model.torch_decoder import TorchStreamingDecoder
-from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.model.kernels.cpu.build import BuildError
+from ChatTTS.model.kernels.cpu.library import Team
+from ChatTTS.model.synthesis.cpu_convnext import accelerate
+from ChatTTS.model.synthesis.cpu_decoder import NativeStreamingDecoder
+from ChatTTS.model.synthesis.cuda_decoder import CudaStreamingDecoder
+from ChatTTS.model.synthesis.cuda_layers import cuda_layers
+from ChatTTS.model.synthesis.launch_shapes import LaunchShapes
+from ChatTTS.model.synthesis.layers import vocoder_layers
+from ChatTTS.model.synthesis.streaming_decoder import DecoderInput, StreamingDecoder
+from ChatTTS.model.synthesis.torch_decoder import TorchStreamingDecoder
+from ChatTTS.model.synthesis.vocoder import Vocoder
 from ChatTTS.pipeline.model import Model
 
 from .chat_tools import TEXT, Recording, speak

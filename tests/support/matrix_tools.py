@@ -25,9 +25,9 @@ from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import code_prompt, refine_prompt
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
 from ChatTTS.model.velocity.configs import EngineArgs, EngineConfig
+from ChatTTS.model.velocity.executor import make_executor
 from ChatTTS.model.velocity.generator import VelocityGenerator
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.make_executor import make_executor
 from ChatTTS.model.velocity.metrics import Metrics
 from ChatTTS.pipeline.model import Model
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ChatTTS.model.native import build, library
+from ChatTTS.model.kernels.cpu import build, library
+from ChatTTS.model.velocity.backends.torch.llama import TorchLlama
 from ChatTTS.model.velocity.configs import EngineArgs
-from ChatTTS.model.velocity.llama import TorchLlama
 from ChatTTS.model.velocity.loaded_model import LoadedModel
 from ChatTTS.model.velocity.model_loader import ModelLoader
 

@@ -7,8 +7,8 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from ChatTTS.pipeline.faults import FaultFinder
-from ChatTTS.pipeline.word_alignment import LAG, WordFrames
+from ChatTTS.pipeline.alignment.faults import FaultFinder
+from ChatTTS.pipeline.alignment.word_alignment import LAG, WordFrames
 from ChatTTS.text.alignment import TextColumns
 
 _LEAST = 1e-4

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
-from ChatTTS.model.llama_config import LlamaShape
+from ChatTTS.model.llama.config import LlamaShape
 from recipes.voice.layers import MLP, RMSNorm
 
 # The score of a masked position: finite, so that a row with only masked positions has gradients.

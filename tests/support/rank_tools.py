@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ChatTTS.model.llama_config import LlamaShape
-from ChatTTS.model.shard import Shard
-from ChatTTS.model.velocity.batch import InputBatch
+from ChatTTS.model.llama.config import LlamaShape
+from ChatTTS.model.llama.shard import Shard
 from ChatTTS.model.velocity.configs import EngineConfig, ParallelConfig
-from ChatTTS.model.velocity.llama import LlamaModel
+from ChatTTS.model.velocity.input_batch import InputBatch
+from ChatTTS.model.velocity.loaded_model import LlamaModel
 from ChatTTS.model.velocity.plan import Future, StepPlan, StepResult
 from ChatTTS.model.velocity.worker import Worker
 

@@ -20,7 +20,7 @@ from ChatTTS.audio.samples import Samples
 from ChatTTS.checkpoints import assets
 from ChatTTS.config import Config
 from ChatTTS.longform.apart import read_bounded
-from ChatTTS.model.adapter_names import Adapters
+from ChatTTS.model.lora.names import Adapters
 from ChatTTS.model.script_tokenizer import ScriptTokenizer
 from ChatTTS.model.speaker import Speaker
 from ChatTTS.model.tokenizer import Tokenizer

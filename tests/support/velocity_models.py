@@ -17,22 +17,23 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ChatTTS.config import EmbedConfig
-from ChatTTS.model.adapters import Adapter
 from ChatTTS.model.embed import Embed, RowKind
-from ChatTTS.model.llama_config import LlamaShape
-from ChatTTS.model.llama_weights import LlamaFile
-from ChatTTS.model.native.build import BuildError
-from ChatTTS.model.native.library import Team
-from ChatTTS.model.rotary import rotary_tables
-from ChatTTS.model.shard import Peers, Shard
-from ChatTTS.model.velocity.attention import Attention
-from ChatTTS.model.velocity.batch import InputBatch
-from ChatTTS.model.velocity.llama import LlamaModel, TorchLlama
-from ChatTTS.model.velocity.matrices import MatrixMaker
+from ChatTTS.model.kernels.cpu.build import BuildError
+from ChatTTS.model.kernels.cpu.library import Team
+from ChatTTS.model.llama.config import LlamaShape
+from ChatTTS.model.llama.rotary import rotary_tables
+from ChatTTS.model.llama.shard import Peers, Shard
+from ChatTTS.model.llama.weights import LlamaFile
+from ChatTTS.model.lora.adapter import Adapter
+from ChatTTS.model.velocity.backends.cpu import packing
+from ChatTTS.model.velocity.backends.cpu.llama import NativeLlama
+from ChatTTS.model.velocity.backends.cpu.packing import PackedWeights
+from ChatTTS.model.velocity.backends.torch.attention import Attention
+from ChatTTS.model.velocity.backends.torch.linear import MatrixMaker
+from ChatTTS.model.velocity.backends.torch.llama import TorchLlama
+from ChatTTS.model.velocity.input_batch import InputBatch
+from ChatTTS.model.velocity.loaded_model import LlamaModel
 from ChatTTS.model.velocity.model_loader import matrix_maker, torch_attention
-from ChatTTS.model.velocity.native import packing
-from ChatTTS.model.velocity.native.llama import NativeLlama
-from ChatTTS.model.velocity.native.packing import PackedWeights
 
 from .places import DATA
 

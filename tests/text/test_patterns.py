@@ -17,7 +17,12 @@ from ..support.pumping import ENDINGS, parts_of, seconds
 from .test_readings import KINDS, rows
 
 # Modules of packages that a machine may not have, and that read no text of strangers.
-OPTIONAL = ("ChatTTS.serving.replicas.on_ray", "ChatTTS.model.cuda", "ChatTTS.model.velocity.cuda")
+OPTIONAL = (
+    "ChatTTS.serving.replicas.on_ray",
+    "ChatTTS.model.kernels.cuda",
+    "ChatTTS.model.standard.accelerated_llama",
+    "ChatTTS.model.velocity.backends.cuda",
+)
 REPETITIONS = 1000
 # A pattern without any loop takes less, and what takes less cannot be told from noise.
 SHORT = 0.002

@@ -14,7 +14,7 @@ import torch
 from ChatTTS.checkpoints import assets
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.placement import choose_placement
+from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.velocity.configs import EngineArgs, SchedulerConfig, parse_memory
 from ChatTTS.utils.folders import cache_folder, data_folder
 from ChatTTS.utils.machine import checked_threads

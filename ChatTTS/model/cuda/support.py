@@ -55,7 +55,7 @@ def _triton_version() -> tuple[int, ...]:
 def _why_none_is_launched(device: torch.device) -> str | None:
     """Return why the simplest kernel cannot be compiled and launched; ``None`` if it can."""
     try:
-        from .kernels.norm import rms_norm
+        from ..kernels.cuda.norm import rms_norm
 
         with on_device(device):
             rms_norm(torch.ones(1, 16, device=device), torch.ones(16, device=device), 1e-6)

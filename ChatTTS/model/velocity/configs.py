@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import ConfigError, shown
 from ...utils.machine import checked_threads
-from ..adapter_names import adapter_folders
+from ..lora.names import adapter_folders
 
 # The default limits of a step on a GPU.
 _GPU_TOKENS, _GPU_SEQS = 512, 256

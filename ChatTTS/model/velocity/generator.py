@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from ...errors import GenerationError
 from ...utils.fair_lock import ComputeLock
-from ..adapter_names import Adapters
 from ..embed import Embed
 from ..generation import Cancellation, Delta, GenerationRequest, check_single
+from ..lora.names import Adapters
 from ..tokenizer import Tokenizer
 from .async_llm_engine import AsyncLLMEngine
 from .configs import EngineArgs
+from .executor import make_executor
 from .llm_engine import LLMEngine
-from .make_executor import make_executor
 from .output import RequestOutput
 
 # One counter for the process, since several generators may share an engine.

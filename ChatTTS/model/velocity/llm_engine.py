@@ -17,8 +17,7 @@ from ..generation import NO_ATTENTION, GenerationRequest
 from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 from .configs import EngineArgs, EngineConfig
-from .executor import ExecutorBase
-from .make_executor import make_executor
+from .executor import ExecutorBase, make_executor
 from .metrics import Metrics
 from .output import RequestOutput
 from .output_processor import OutputProcessor

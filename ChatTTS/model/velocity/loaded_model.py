@@ -1,20 +1,87 @@
-"""A loaded model: everything that a step computes with."""
+"""A loaded model: everything that a step computes with, and the interfaces of its two parts.
+
+Each folder of ``backends/`` has a Llama and a sampler.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 
 from ...config import Config
-from ..adapters import Adapter
 from ..cuda import graphs
+from ..devices.placement import Placement
 from ..draws import Pass
 from ..embed import Embed
-from ..llama_config import LlamaShape
-from ..placement import Placement
-from ..shard import Peers, Shard
+from ..llama.config import LlamaShape
+from ..llama.shard import Peers, Shard
+from ..lora.adapter import Adapter
+from ..sampling import Draw
 from ..tokenizer import Tokenizer
-from .llama import LlamaModel
-from .sampler import Sampler
+from .input_batch import InputBatch
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The result of a step's draws.
+
+    Attributes:
+        ids: int64 [rows, num_codebooks].
+        logprobs: float32 [rows], under the plain logits, the mean over the codebooks.
+        finite: bool [rows], whether all logits of the row were finite; without it the ids of the
+            row mean nothing.
+    """
+
+    ids: NDArray[np.int64]
+    logprobs: NDArray[np.float32]
+    finite: NDArray[np.bool_]
+
+
+class Sampler(Protocol):
+    """Logits to ids."""
+
+    def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
+        """Draw from float32 ``logits`` [rows, num_codebooks, vocabulary]."""
+        ...
+
+
+class LlamaModel(Protocol):
+    """The interface of every Llama of the engine.
+
+    Attributes:
+        gives_attention: whether ``forward`` fills in ``batch.probe``.
+    """
+
+    gives_attention: bool
+
+    def new_pool(self, num_blocks: int) -> Tensor:
+        """Return memory for blocks; the first dimension counts them, and each is contiguous."""
+        ...
+
+    @property
+    def block_bytes(self) -> int:
+        """The size of a block in bytes: all layers, keys and values."""
+        ...
+
+    def new_rows(self, rows: int) -> Tensor:
+        """Return memory for what a stage of a pipeline gives to the next, [rows, hidden]."""
+        ...
+
+    def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
+        """Compute a step, and write the rows' keys and values into their blocks of ``pool``.
+
+        The attention that ``batch.probe`` asks for is written into it.
+
+        Returns:
+            The hidden states of ``batch.draws`` after the final norm, [draws, hidden], on the CPU.
+            Of a stage that is not the last one, what its layers computed, [rows, hidden].
+        """
+        ...
 
 
 @dataclass(frozen=True)

@@ -13,31 +13,31 @@ from torch import nn
 
 from ...config import Config
 from ...utils import machine
-from ..adapter_reader import read_adapter
 from ..cuda import graphs
 from ..cuda.support import must_fit, why_no_kernels
+from ..devices.placement import choose_placement
 from ..embed import Embed, load_embed
-from ..llama_config import LlamaShape, read_llama_shape
-from ..llama_weights import LlamaFile
-from ..native.build import BuildError
-from ..native.library import KINDS, Team
-from ..native.linear import PackedLinear
-from ..placement import choose_placement
-from ..rotary import rotary_tables
-from ..shard import GatheredLinear, Peers, Shard
+from ..kernels.cpu.build import BuildError
+from ..kernels.cpu.library import KINDS, Team
+from ..llama.config import LlamaShape, read_llama_shape
+from ..llama.rotary import rotary_tables
+from ..llama.shard import GatheredLinear, Peers, Shard
+from ..llama.weights import LlamaFile
+from ..lora.reader import read_adapter
 from ..tokenizer import Tokenizer
-from .attention import Attention, TorchAttention
+from .backends.cpu.linear import PackedLinear
+from .backends.cpu.llama import NativeLlama
+from .backends.cpu.packing import packed_weights
+from .backends.cpu.sampler import NativeSampler
+from .backends.torch.attention import Attention, TorchAttention
+from .backends.torch.linear import MatrixLinear, MatrixMaker, PackedMatrix, TiledMatrix, WholeMatrix
+from .backends.torch.llama import TorchLlama
+from .backends.torch.row_checks import attention_agrees, packed_rows_agree
+from .backends.torch.sampler import TorchSampler
+from .backends.torch.tiled_attention import TiledAttention
+from .backends.torch.tiles import RowLinear
 from .configs import EngineConfig, ParallelConfig
-from .llama import LlamaModel, TorchLlama
-from .loaded_model import LoadedModel
-from .matrices import MatrixLinear, MatrixMaker, PackedMatrix, TiledMatrix, WholeMatrix
-from .native.llama import NativeLlama
-from .native.packing import packed_weights
-from .native.sampler import NativeSampler
-from .row_checks import attention_agrees, packed_rows_agree
-from .sampler import Sampler, TorchSampler
-from .tiled_attention import TiledAttention
-from .tiles import RowLinear
+from .loaded_model import LlamaModel, LoadedModel, Sampler
 
 logger = logging.getLogger(__name__)
 
@@ -195,9 +195,9 @@ class ModelLoader:
 
         Steps of several ranks are not recorded: they exchange rows in the middle.
         """
-        from ..cuda.kernels.products import product
-        from .cuda.llama import TritonLlama
-        from .cuda.sampler import TritonSampler
+        from ..kernels.cuda.products import product
+        from .backends.cuda.llama import TritonLlama
+        from .backends.cuda.sampler import TritonSampler
 
         device, dtype = self._placement.device, self._placement.dtype
         multiply = partial(product, out_dtype=torch.float32)

@@ -19,10 +19,9 @@ from ..embed import RowKind
 from ..generation import GenerationRequest
 from ..processors import PENALTY_WINDOW
 from ..sampling import Draw
-from .batch import AttentionProbe, HeadSet, InputBatch
-from .loaded_model import LoadedModel
+from .input_batch import AttentionProbe, HeadSet, InputBatch
+from .loaded_model import Drawn, LoadedModel
 from .plan import Future, SequenceData, StepPlan, StepResult, Work
-from .sampler import Drawn
 
 
 class SequenceState:

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from ...config import Config, checked_heads
 from ...errors import ConfigError, GenerationError, TextError, VoiceError, shown
-from ..adapter_names import check_known
 from ..draws import DrawKey, Pass
 from ..generation import GenerationRequest, check_length
+from ..lora.names import check_known
 from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 

@@ -24,11 +24,11 @@ from ...utils.folders import cache_folder
 from ..cuda.failures import is_lasting, is_out_of_memory, patience, wait_for
 from ..cuda.graphs import ENGINE_PRIORITY, give_back_memory
 from ..embed import RowKind
-from ..shard import Peers
+from ..llama.shard import Peers
 from ..tokenizer import Tokenizer
-from .batch import InputBatch
 from .configs import CacheConfig, EngineConfig
 from .first_launches import first_plans
+from .input_batch import InputBatch
 from .loaded_model import LoadedModel
 from .model_loader import ModelLoader
 from .model_runner import ModelRunner
@@ -229,7 +229,7 @@ class Worker:
         """Return a runner, of recorded steps if the model runs on Triton kernels."""
         if self.model.recorder is None:
             return ModelRunner(self.model, self._pool)
-        from .cuda.runner import new_runner
+        from .backends.cuda.runner import new_runner
 
         self.depth, self.max_steps = 2, _MAX_STEPS
         return new_runner(self.model, self._pool, self._config.scheduler)
@@ -239,7 +239,7 @@ class Worker:
 
         All ranks of a model do this together.
         """
-        from .cuda.decode import buckets
+        from .backends.cuda.decode import buckets
 
         limits = self._config.scheduler
         plans = first_plans(

@@ -13,7 +13,7 @@ from ...checkpoints import assets
 from ...checkpoints.assets import AssetFolder
 from ...core import Chat
 from ...errors import ConfigError
-from ...model.placement import choose_placement
+from ...model.devices.placement import choose_placement
 from ...model.velocity.configs import ParallelConfig
 from ...utils import machine
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from ...audio.samples import Samples
 from ...errors import ChatTTSError
-from ...model.adapter_names import Adapters
+from ...model.lora.names import Adapters
 from ..model import RefineJob, SpeechJob
 from .messages import Failed, Fingerprint, Message
 

@@ -17,8 +17,8 @@ from ...checkpoints.assets import AssetFolder
 from ...checkpoints.hashes import verify
 from ...core import Chat
 from ...errors import ChatTTSError
-from ...model.native.build import BuildError
-from ...model.native.library import load as load_kernels
+from ...model.kernels.cpu.build import BuildError
+from ...model.kernels.cpu.library import load as load_kernels
 from ...pipeline.results import Piece
 from ...utils.machine import cpu_features
 from ...version import __version__

@@ -16,8 +16,8 @@ from starlette.types import Receive, Scope, Send
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError
 from ...model.tokenizer import Tokenizer
+from ...pipeline.decode.schedules import FRAMES_PER_SECOND
 from ...pipeline.results import Piece, Word
-from ...pipeline.schedules import FRAMES_PER_SECOND
 from ..answers import (
     EncodedPiece,
     encode_file,

@@ -123,9 +123,9 @@ def memory(
 
     from ChatTTS.checkpoints.assets import AssetFolder
     from ChatTTS.loading import load_model
+    from ChatTTS.model.devices.placement import choose_placement
     from ChatTTS.model.gpt import EngineOptions
-    from ChatTTS.model.placement import choose_placement
-    from ChatTTS.model.streaming_decoder import DecoderInput
+    from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
 
     torch.set_num_threads(threads)
     model = load_model(

@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.generation import Cancellation, GenerationRequest
-from ChatTTS.model.native.build import BuildError
-from ChatTTS.model.native.library import load as load_kernels
+from ChatTTS.model.kernels.cpu.build import BuildError
+from ChatTTS.model.kernels.cpu.library import load as load_kernels
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.speaker import decode_sample, encode_sample
 from ChatTTS.model.tokenizer import code_prompt
+from ChatTTS.model.velocity.backends.cpu.llama import NativeLlama
+from ChatTTS.model.velocity.backends.torch.llama import TorchLlama
+from ChatTTS.model.velocity.backends.torch.sampler import TorchSampler
 from ChatTTS.model.velocity.generator import VelocityGenerator
-from ChatTTS.model.velocity.llama import TorchLlama
 from ChatTTS.model.velocity.model_runner import ModelRunner
-from ChatTTS.model.velocity.native.llama import NativeLlama
-from ChatTTS.model.velocity.sampler import TorchSampler
 
 from ...common.child import Stopwatch, serve
 from ...common.memory import peak_bytes

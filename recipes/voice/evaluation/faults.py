@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 from ChatTTS.audio import check_words
 from ChatTTS.model.generation import Cancellation, Delta, GenerationRequest
-from ChatTTS.model.llama import embed_prompt
+from ChatTTS.model.standard.engine import embed_prompt
 from ChatTTS.model.tokenizer import spoken_part
-from ChatTTS.pipeline.faults import FaultFinder, FaultKind, FrameFault, Limits
-from ChatTTS.pipeline.word_alignment import WordAligner
+from ChatTTS.pipeline.alignment.faults import FaultFinder, FaultKind, FrameFault, Limits
+from ChatTTS.pipeline.alignment.word_alignment import WordAligner
 from ChatTTS.text.alignment import text_columns
 from ChatTTS.text.spoken_words import caller_words
 

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.cuda.graphs import CudaRecorder, Recorder
+from ChatTTS.model.devices.precision import ieee_convolutions, ieee_float32
 from ChatTTS.model.dvae import DVAE
-from ChatTTS.model.precision import ieee_convolutions, ieee_float32
 
 from ...support.kernel_tools import DEVICE
 from ...support.recorder_tools import EagerRecorder, LateRecorder

@@ -9,12 +9,12 @@ import torch
 
 from ChatTTS import loading
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.cuda.decoder import CudaStreamingDecoder
 from ChatTTS.model.cuda.graphs import Recorder
+from ChatTTS.model.devices.placement import Placement
 from ChatTTS.model.dvae import DVAE
 from ChatTTS.model.gpt import EngineOptions
-from ChatTTS.model.placement import Placement
-from ChatTTS.model.vocoder import Vocoder
+from ChatTTS.model.synthesis.cuda_decoder import CudaStreamingDecoder
+from ChatTTS.model.synthesis.vocoder import Vocoder
 
 from ...support.decoder_tools import by_torch, modules, some_frames
 from ...support.recorder_tools import EagerRecorder

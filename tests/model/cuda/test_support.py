@@ -43,7 +43,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 
 def launch(monkeypatch: pytest.MonkeyPatch, error: Exception | None) -> None:
     pytest.importorskip("triton")
-    from ChatTTS.model.cuda.kernels import norm
+    from ChatTTS.model.kernels.cuda import norm
 
     def rms_norm(*_: object) -> None:
         if error is not None:

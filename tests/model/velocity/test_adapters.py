@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from ChatTTS.model.adapters import Adapter
-from ChatTTS.model.llama_config import LlamaShape
-from ChatTTS.model.llama_weights import LlamaFile
-from ChatTTS.model.velocity.llama import LlamaModel
+from ChatTTS.model.llama.config import LlamaShape
+from ChatTTS.model.llama.weights import LlamaFile
+from ChatTTS.model.lora.adapter import Adapter
+from ChatTTS.model.velocity.loaded_model import LlamaModel
 
 from ...support.adapter_tools import make_adapter, merged_tensors
 from ...support.velocity_models import (
@@ -28,7 +28,7 @@ from ...support.velocity_models import (
     save_llama,
     torch_llama,
 )
-from .test_llama import EIGHT_BITS, HALF, SINGLE, error_of, mixed_steps
+from .backends.torch.test_llama import EIGHT_BITS, HALF, SINGLE, error_of, mixed_steps
 
 SHAPES = {
     "heads of 16": make_shape(64, 4, 4, 16),

@@ -18,19 +18,19 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ChatTTS.errors import AssetError, ChatTTSError, ConfigError, EngineUnavailableError
-from ChatTTS.model import placement
-from ChatTTS.model.llama_weights import LlamaFile
-from ChatTTS.model.native.build import BuildError
-from ChatTTS.model.native.library import Team
-from ChatTTS.model.native.linear import PackedLinear
+from ChatTTS.model.devices import placement
+from ChatTTS.model.kernels.cpu.build import BuildError
+from ChatTTS.model.kernels.cpu.library import Team
+from ChatTTS.model.llama.weights import LlamaFile
 from ChatTTS.model.velocity import model_loader
+from ChatTTS.model.velocity.backends.cpu.linear import PackedLinear
+from ChatTTS.model.velocity.backends.cpu.llama import NativeLlama
+from ChatTTS.model.velocity.backends.cpu.sampler import NativeSampler
+from ChatTTS.model.velocity.backends.torch.llama import TorchLlama
+from ChatTTS.model.velocity.backends.torch.sampler import TorchSampler
 from ChatTTS.model.velocity.configs import CacheConfig, EngineArgs
-from ChatTTS.model.velocity.llama import TorchLlama
 from ChatTTS.model.velocity.loaded_model import LoadedModel
 from ChatTTS.model.velocity.model_loader import ModelLoader
-from ChatTTS.model.velocity.native.llama import NativeLlama
-from ChatTTS.model.velocity.native.sampler import NativeSampler
-from ChatTTS.model.velocity.sampler import TorchSampler
 from ChatTTS.model.velocity.worker import Worker
 from ChatTTS.utils import machine
 

@@ -19,7 +19,7 @@ import ChatTTS
 from ChatTTS.core import Chat
 from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation, Delta
-from ChatTTS.model.native.build import BuildError
+from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity import worker as worker_module
 from ChatTTS.model.velocity.configs import EngineArgs

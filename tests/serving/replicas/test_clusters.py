@@ -30,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 TEXT = "The lighthouse had been dark for eleven years. Then somebody lit the lamp again."
 REPLICAS, RANKS = 2, 2
-_RANK = "velocity.ranks.program"
+_RANK = "velocity.executor.ranks.program"
 
 
 def nothing() -> None:

@@ -17,7 +17,7 @@ import pytest
 from ChatTTS.checkpoints import assets
 from ChatTTS.core import Chat
 from ChatTTS.errors import EngineDeadError, NothingToSpeakError
-from ChatTTS.model.native.build import BuildError
+from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.pipeline.results import Piece
 from ChatTTS.serving.local_model import open_stream
 from ChatTTS.serving.model import RefineJob, SpeechJob

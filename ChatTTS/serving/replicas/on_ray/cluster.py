@@ -13,7 +13,7 @@ from ray import serve
 from ray.serve.exceptions import RayServeException
 
 from ....errors import ConfigError, EngineUnavailableError
-from ....model.placement import choose_placement
+from ....model.devices.placement import choose_placement
 from ....utils.ray_cluster import check_packages, cluster_at, other_version, own_cluster
 from ....version import __version__
 from ..front import ReplicatedModel

@@ -1,0 +1,1 @@
+"""LoRA adapters: their names, their files, and their matrices."""

@@ -1,0 +1,1 @@
+"""The standard engine: transformers' Llama, or its replacement on Triton kernels."""

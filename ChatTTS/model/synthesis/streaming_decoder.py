@@ -1,0 +1,98 @@
+"""The interface of a streaming decoder: frames in pieces to samples, many utterances at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from ...errors import ChatTTSError
+
+
+class DecoderState(Protocol):
+    """The state of one utterance in a decoder; its size does not grow with the utterance.
+
+    Attributes:
+        ended: whether the utterance has had its last frame.
+    """
+
+    ended: bool
+
+    def copy(self) -> DecoderState:
+        """Return a state that continues from here independently."""
+        ...
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of the inputs that later outputs need again."""
+        ...
+
+
+@dataclass(frozen=True)
+class DecoderInput:
+    """The next frames of one utterance.
+
+    Attributes:
+        state: of this utterance, from the decoder's ``begin``. Decoding moves it past the frames.
+        frames: codes [n, num_codebooks] or hidden states [n, hidden], or ``None`` for none.
+        last: whether the utterance ends with these frames.
+    """
+
+    state: Any
+    frames: Tensor | None
+    last: bool = False
+
+
+class StreamingDecoder(Protocol):
+    """All layers from frames to samples.
+
+    A layer computes nothing twice. It gets zeros where the whole modules pad with zeros: at the
+    true ends of the utterance and nowhere else. So the joined samples of all pieces are those of
+    the whole utterance, later by the layers' reach.
+
+    Attributes:
+        exact: whether no bit of a sample depends on how an utterance is cut into pieces, or on the
+            utterances that are decoded beside it. Otherwise samples differ by rounding.
+    """
+
+    exact: bool
+
+    def begin(self) -> Any:
+        """Return the state of an utterance that has had no frame yet."""
+        ...
+
+    def advance(self, inputs: Sequence[DecoderInput]) -> list[Tensor]:
+        """Return for each input the samples [m] that became final, float32 on the CPU, often none.
+
+        After ``n`` frames of an utterance ``max(0, 2 n - reach) * hop`` samples are out, after its
+        last one ``max(0, 2 n - 1) * hop``. No state may be in two inputs.
+
+        Raises:
+            ChatTTSError: an utterance has ended already, or a state is in two inputs. No state has
+                changed then.
+        """
+        ...
+
+
+def check_inputs(inputs: Sequence[DecoderInput]) -> None:
+    """Refuse inputs that their states cannot take.
+
+    Raises:
+        ChatTTSError: an utterance has ended, or is in two inputs.
+    """
+    if any(given.state.ended for given in inputs):
+        raise ChatTTSError("this utterance has ended: begin a new state for the next one")
+    if len({id(given.state) for given in inputs}) < len(inputs):
+        raise ChatTTSError("an utterance can be pushed once at a time: join its frames")
+
+
+def check_owner(decoder: StreamingDecoder, inputs: Sequence[DecoderInput]) -> None:
+    """Refuse inputs whose states know that they belong to another decoder.
+
+    Raises:
+        ChatTTSError: one of them does.
+    """
+    if any(given.state.decoder is not decoder for given in inputs):
+        raise ChatTTSError("this state belongs to another decoder: begin one here")

@@ -1,0 +1,1 @@
+"""What computes a step of velocity: plain torch, the CPU kernels, or the Triton kernels."""

@@ -1,0 +1,147 @@
+"""Recorded steps of any rows: prompts, chunks of prompts, and sequences that decode beside them.
+
+Kernels that are launched one by one keep the host busy for longer than the device. So steps are
+recorded for some numbers of rows, the buckets. A step takes the smallest bucket that holds its
+rows, and fills it up with padding.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....cuda.failures import on_host
+from ....cuda.graphs import Recorder, Recording
+from ....kernels.cuda.prefill import tiles_of
+from ...input_batch import InputBatch
+from .decode import buckets
+from .layers import AttentionMetadata
+from .llama import TritonLlama
+
+_LEAST_ROWS = 16
+
+
+class RecordedLlama:
+    """A Triton Llama whose steps are replayed; see ``LlamaModel`` in ``velocity/llama.py``.
+
+    Args:
+        llama: computes the steps.
+        pool: the only blocks that :meth:`forward` accepts.
+        recorder: records a step for each bucket.
+        num_codebooks: number of codebooks.
+        hidden: size of a vector.
+        max_rows: how many rows a step may have.
+        max_sequences: how many sequences a step may have.
+        max_positions: how many positions a sequence may have.
+    """
+
+    gives_attention = True
+
+    def __init__(
+        self,
+        llama: TritonLlama,
+        pool: Tensor,
+        recorder: Recorder,
+        *,
+        num_codebooks: int,
+        hidden: int,
+        max_rows: int,
+        max_sequences: int,
+        max_positions: int,
+    ) -> None:
+        self._llama, self._pool, self._most = llama, pool, max_positions
+        device = pool.device
+
+        def whole(*sizes: int, dtype: torch.dtype = torch.int32) -> Tensor:
+            return torch.zeros(*sizes, dtype=dtype, device=device)
+
+        self._kinds = whole(max_rows, dtype=torch.uint8)
+        self._ids = whole(max_rows, num_codebooks)
+        self._vectors = whole(max_sequences, hidden, dtype=torch.float32)
+        self._positions = whole(max_rows)
+        self._table_of = whole(max_rows) - 1
+        self._adapter_of = whole(max_rows) - 1
+        self._tiles = whole(max_rows, 3)
+        self._tables = whole(max_sequences, -(-max_positions // pool.shape[4]))
+        self._draws = whole(max_sequences, dtype=torch.int64)
+        # By the number of rows, and by whether any row has an adapter.
+        self._recordings: dict[tuple[int, bool], Recording[Tensor]] = {}
+        self._recorder = recorder
+        self.buckets = buckets(max_rows, _LEAST_ROWS)
+
+    def record(self, rows: int, *, adapted: bool = False) -> None:
+        """Record the step of a bucket.
+
+        Args:
+            adapted: the step of rows with adapters.
+
+        Raises:
+            ConfigError: the device has not enough memory.
+        """
+        step = partial(self._step, rows, adapted)
+        self._recordings[rows, adapted] = self._recorder.record(step)
+
+    def new_pool(self, num_blocks: int) -> Tensor:
+        return self._llama.new_pool(num_blocks)
+
+    @property
+    def block_bytes(self) -> int:
+        return self._llama.block_bytes
+
+    def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
+        assert pool is self._pool, "recorded steps know one pool"
+        return on_host(self.launch(batch))
+
+    @torch.inference_mode()
+    def launch(self, batch: InputBatch) -> Tensor:
+        """Submit a step: the device carries it out after the work that was submitted before.
+
+        Returns:
+            [n, hidden] on the device, the hidden states of the rows that draw, until the next
+            recording is replayed.
+        """
+        bucket = next(rows for rows in self.buckets if rows >= len(batch))
+        tiles = tiles_of(batch.table_of)
+        rest = bucket - len(batch)
+        self._fill(self._kinds, batch.kinds)
+        self._fill(self._ids, batch.ids)
+        self._fill(self._vectors, batch.vectors)
+        self._fill(self._positions, batch.positions)
+        self._fill(self._table_of, np.pad(batch.table_of, (0, rest), constant_values=-1))
+        # Padding rows are in no tile; their results are never read.
+        self._fill(self._tiles, np.pad(tiles, ((0, bucket - len(tiles)), (0, 0))))
+        self._fill(self._tables, batch.tables)
+        # Indices that a longer step left behind may be outside this step's rows.
+        unused = len(self._draws) - len(batch.draws)
+        self._fill(self._draws, np.pad(batch.draws.astype(np.int64), (0, unused)))
+        adapted = batch.adapter_of is not None
+        if batch.adapter_of is not None:
+            self._fill(self._adapter_of, np.pad(batch.adapter_of, (0, rest), constant_values=-1))
+        recording = self._recordings[bucket, adapted]
+        recording.replay()
+        return recording.result[: len(batch.draws)]
+
+    def _fill(self, target: Tensor, values: NDArray[Any]) -> None:
+        given = torch.from_numpy(values)
+        if target.is_cuda:
+            given = given.pin_memory()
+        own = tuple(slice(size) for size in values.shape)
+        target[own].copy_(given, non_blocking=True)
+
+    def _step(self, rows: int, adapted: bool) -> Tensor:
+        """Return the hidden states [max_sequences, hidden] of the rows that draw."""
+        places = AttentionMetadata(
+            self._positions[:rows],
+            self._tables,
+            self._table_of[:rows],
+            self._most,
+            self._tiles[:rows],
+        )
+        inputs = self._kinds[:rows], self._ids[:rows], self._vectors
+        adapter_of = self._adapter_of[:rows] if adapted else None
+        return self._llama.hiddens(*inputs, places, self._pool, self._draws, adapter_of=adapter_of)

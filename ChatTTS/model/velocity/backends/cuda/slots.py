@@ -1,0 +1,189 @@
+"""Slots: each sequence that decodes owns a row on the device for as long as it does.
+
+Steps advance the rows there. The host writes only the rows of sequences that joined or left, so a
+change of the batch does not wait for the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ....cuda.graphs import Recorder, Recording
+
+# How many rows one recorded write changes.
+_WRITES = (4, 16, 64)
+
+
+@dataclass(frozen=True)
+class SlotChange:
+    """The difference between two batches.
+
+    Attributes:
+        moved: the old and the new slot of sequences that go on in another one, by which the rows in
+            use stay few.
+        entered: the sequences that were put into a slot, with it.
+        left: slots that hold no sequence any more.
+    """
+
+    moved: tuple[tuple[int, int], ...]
+    entered: tuple[tuple[int, int], ...]
+    left: tuple[int, ...]
+
+
+@dataclass
+class SlotMap:
+    """The slots of the sequences of a batch, on the host.
+
+    Args:
+        buckets: numbers of rows for which steps are recorded, ascending.
+
+    Attributes:
+        slot_of: the slot of each sequence, by the sequence's id.
+        position_of: the position that the device computes next, by the sequence's id.
+    """
+
+    buckets: tuple[int, ...]
+    slot_of: dict[int, int] = field(default_factory=dict)
+    position_of: dict[int, int] = field(default_factory=dict)
+
+    def bucket(self, rows: int) -> int:
+        """Return the smallest bucket of at least ``rows`` rows."""
+        return next(size for size in self.buckets if size >= rows)
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows up to the highest slot in use."""
+        return max(self.slot_of.values(), default=-1) + 1
+
+    def assign(self, batch: Mapping[int, int]) -> SlotChange:
+        """Give a slot to each sequence of ``batch``, and take those of all others.
+
+        Args:
+            batch: the next position of each sequence, by its id. A sequence whose position is not
+                the one that the device would compute next enters again.
+        """
+        before = set(self.slot_of.values())
+        known = {
+            seq_id: slot
+            for seq_id, slot in self.slot_of.items()
+            if batch.get(seq_id) == self.position_of[seq_id]
+        }
+        used = set(known.values())
+        holes = [slot for slot in range(len(batch) + len(used)) if slot not in used]
+        entered = [seq_id for seq_id in batch if seq_id not in known]
+        entries = tuple(zip(entered, holes, strict=False))
+        holes = holes[len(entries) :]
+        known.update(entries)
+        moved = []
+        if known and self.bucket(max(known.values()) + 1) > self.bucket(len(known)):
+            above = sorted((slot, seq) for seq, slot in known.items() if slot >= len(known))
+            for (slot, seq_id), hole in zip(above, holes, strict=False):
+                known[seq_id] = hole
+                moved.append((slot, hole))
+        self.slot_of, self.position_of = known, dict(batch)
+        left = before.union(slot for slot, _ in moved) - set(known.values())
+        return SlotChange(tuple(moved), entries, tuple(sorted(left)))
+
+    def advance(self, steps: int) -> None:
+        """Note that the device moves all sequences by ``steps`` positions."""
+        for seq_id in self.position_of:
+            self.position_of[seq_id] += steps
+
+
+class SlotRows:
+    """Rows of several tensors on the device, which are written together.
+
+    Args:
+        tensors: each [rows + 1, ...], of int32, float32 or uint8, by name. The last row of each is
+            for padding, and no step reads it.
+    """
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = dict(tensors)
+        any_tensor = next(iter(self._tensors.values()))
+        self._spare = len(any_tensor) - 1
+        self._widths = {name: each[0].numel() for name, each in self._tensors.items()}
+        width = 1 + sum(self._widths.values())
+        # The slot of each row that is written, then its values.
+        self._staged = torch.full(
+            (_WRITES[-1], width), self._spare, dtype=torch.int32, device=any_tensor.device
+        )
+        self._recordings: dict[int, Recording[None]] = {}
+
+    def record(self, recorder: Recorder) -> None:
+        """Record the writes; until then they are done one by one.
+
+        Raises:
+            ConfigError: the device has not enough memory.
+        """
+        self._staged[:, 0] = self._spare
+        for count in _WRITES:
+            self._recordings[count] = recorder.record(partial(self._write, count))
+
+    def write(self, slots: Sequence[int], values: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the rows ``slots``, after the work that was submitted before.
+
+        Args:
+            slots: of n sequences.
+            values: [n, ...] for each tensor, by its name.
+        """
+        count = len(slots)
+        packed = np.empty((count, self._staged.shape[1]), dtype=np.int32)
+        packed[:, 0] = slots
+        at = 1
+        for name, width in self._widths.items():
+            own = values[name].reshape(count, width)
+            is_real = self._tensors[name].is_floating_point()
+            own = np.ascontiguousarray(own, dtype=np.float32 if is_real else np.int32)
+            packed[:, at : at + width] = own.view(np.int32)
+            at += width
+        for start in range(0, count, _WRITES[-1]):
+            self._submit(packed[start : start + _WRITES[-1]])
+
+    def move(self, moves: Sequence[tuple[int, int]]) -> Tensor:
+        """Copy rows to other slots, each from its first to its second one.
+
+        Returns:
+            The second ones, int64 [n] on the device.
+        """
+        pairs = np.array(moves, dtype=np.int64).reshape(-1, 2)
+        given = _pinned(pairs, self._staged.device)
+        sources, targets = given.to(self._staged.device, non_blocking=True).unbind(1)
+        for tensor in self._tensors.values():
+            tensor.index_copy_(0, targets, tensor.index_select(0, sources))
+        return targets
+
+    def _submit(self, packed: NDArray[np.int32]) -> None:
+        size = next(size for size in _WRITES if size >= len(packed))
+        padded = np.full((size, packed.shape[1]), self._spare, dtype=np.int32)
+        padded[: len(packed)] = packed
+        self._staged[:size].copy_(_pinned(padded, self._staged.device), non_blocking=True)
+        recording = self._recordings.get(size)
+        if recording is None:
+            self._write(size)
+        else:
+            recording.replay()
+
+    def _write(self, count: int) -> None:
+        """Write the first staged rows into the tensors."""
+        slots = self._staged[:count, 0].long()
+        at = 1
+        for name, width in self._widths.items():
+            tensor, own = self._tensors[name], self._staged[:count, at : at + width]
+            own = own.view(torch.float32) if tensor.is_floating_point() else own.to(tensor.dtype)
+            tensor.view(len(tensor), width).index_copy_(0, slots, own)
+            at += width
+
+
+def _pinned(values: NDArray[Any], device: torch.device) -> Tensor:
+    """Return ``values`` in memory from which a CUDA device copies while the host goes on."""
+    given = torch.from_numpy(values)
+    return given.pin_memory() if device.type == "cuda" else given

@@ -1,0 +1,121 @@
+"""The attention of decode steps to the text, for the sequences that ask for it.
+
+It is launched behind a recorded step, so steps take no longer where it is not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ...input_batch import AttentionProbe, HeadSet
+from .layers import AttentionMetadata
+from .llama import TritonLlama
+
+# Numbers of float32 in 16 bytes.
+_ALIGNED = 4
+
+
+class TextAttention:
+    """Computes the attention of recorded steps.
+
+    Args:
+        llama: computes the steps.
+        pool: the KV cache's blocks.
+        max_rows: how many rows a step may have.
+
+    Attributes:
+        kept: memory for what steps keep; all recordings of one stream may share it.
+    """
+
+    def __init__(self, llama: TritonLlama, pool: Tensor, max_rows: int) -> None:
+        self._llama, self._pool = llama, pool
+        self.kept = llama.new_kept(max_rows)
+        self._laid_out: tuple[list[tuple[int, HeadSet]], AttentionProbe, Tensor] | None = None
+
+    def begin(self, wanted: list[tuple[int, HeadSet]], steps: int) -> PlanAttention:
+        """Return the attention of a plan, to be computed step by step.
+
+        Args:
+            wanted: rows that give attention, ascending, each with its heads.
+            steps: of the plan.
+        """
+        if self._laid_out is None or self._laid_out[0] != wanted:
+            rows = wanted[-1][0] + 1
+            probe = AttentionProbe.of(rows, wanted)
+            self._laid_out = wanted, probe, self._entries(probe)
+        _, probe, entries = self._laid_out
+        # Every step's part begins at a multiple of 16 bytes, for which the kernel was compiled.
+        width = -(-len(probe.out) // _ALIGNED) * _ALIGNED
+        found = torch.empty(steps, width, device=self._pool.device)
+        return PlanAttention(self, probe, entries, found)
+
+    def launch(self, entries: Tensor, rows: AttentionMetadata, found: Tensor) -> None:
+        """Compute the attention of the last step; see :meth:`TritonLlama.attend_text`."""
+        self._llama.attend_text(entries, self.kept, rows, self._pool, found)
+
+    def prepare(self, rows: AttentionMetadata) -> None:
+        """Compile the kernel, so that nothing is compiled while requests run."""
+        entries = torch.zeros(1, 5, dtype=torch.int32, device=self._pool.device)
+        self.launch(entries, rows, torch.empty(1, device=self._pool.device))
+
+    def _entries(self, probe: AttentionProbe) -> Tensor:
+        row_of = np.repeat(np.arange(len(probe.first) - 1), np.diff(probe.first))
+        columns = (row_of, probe.layers, probe.heads, probe.columns, probe.starts)
+        given = torch.from_numpy(np.stack(columns, axis=1).astype(np.int32))
+        if self._pool.is_cuda:
+            given = given.pin_memory()
+        return given.to(self._pool.device, non_blocking=True)
+
+
+@dataclass
+class PlanAttention:
+    """The attention of a plan's steps.
+
+    Attributes:
+        probe: the layout of a step's probabilities.
+        entries: the layout on the device.
+        found: float32 [steps, probabilities], on the device until :meth:`fetch`.
+    """
+
+    owner: TextAttention
+    probe: AttentionProbe
+    entries: Tensor
+    found: Tensor
+
+    def add(self, step: int, rows: AttentionMetadata) -> None:
+        """Compute the attention of a step that was just submitted; see :meth:`prepare`.
+
+        Args:
+            rows: of the step; the positions are those behind the rows' own.
+        """
+        self.owner.launch(self.entries, rows, self.found[step])
+
+    def fetch(self) -> None:
+        """Start the copy to the host, behind all steps."""
+        if self.found.is_cuda:
+            host = torch.empty_like(self.found, device="cpu", pin_memory=True)
+            self.found = host.copy_(self.found, non_blocking=True)
+
+    def by_draw(self, slots: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+        """Return the attention [heads, text ids] of each draw, once the copy is done.
+
+        Args:
+            slots: the rows that draw in each step, in the order of the draws.
+        """
+        first = self.probe.first
+        given = [
+            (place, slot)
+            for place, slot in enumerate(slots)
+            if slot + 1 < len(first) and first[slot + 1] > first[slot]
+        ]
+        return {
+            step * len(slots) + place: self.probe.row(slot, out).copy()
+            for step, out in enumerate(self.found.numpy())
+            for place, slot in given
+        }

@@ -1,0 +1,1 @@
+"""The reference, and the fallback where no kernel can run."""

@@ -1,0 +1,82 @@
+"""The interface of executors, which run the plans of the scheduler."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from ...lora.names import Adapters
+from ..configs import CacheConfig, SchedulerConfig
+from ..plan import Future, StepPlan
+
+if TYPE_CHECKING:
+    from ....config import Config
+    from ...embed import Embed
+
+
+class ExecutorBase(ABC):
+    """The interface between an engine and its workers, wherever they run.
+
+    Attributes:
+        model: the config of the checkpoint: its sizes, and the defaults of its voice.
+        embed: embeddings and heads, as the workers have them.
+        end_of_text: the id that ends a text answer.
+        depth: how many plans may be in flight. With more than one, the workers compute while the
+            next plan is made.
+        stages: of a pipeline. With more than one, plans in flight move different sequences.
+        max_steps: the most steps of a plan.
+        gives_attention: whether the workers give the attention of requests' alignment heads.
+        adapters: the loaded adapters by their names.
+    """
+
+    model: Config
+    embed: Embed
+    end_of_text: int
+    depth: int = 1
+    stages: int = 1
+    max_steps: int = 1
+    gives_attention: bool = True
+    adapters: Adapters = MappingProxyType({})
+
+    @abstractmethod
+    def init_workers(self) -> None:
+        """Load the model.
+
+        Raises:
+            ChatTTSError: a file cannot be used.
+        """
+
+    @abstractmethod
+    def init_cache(self) -> CacheConfig:
+        """Allocate the block pools; return the KV cache's config with the numbers of blocks.
+
+        Raises:
+            ConfigError: there is not enough memory for a single block.
+        """
+
+    def measure(self, scheduler: SchedulerConfig) -> SchedulerConfig:
+        """Return the config with the measured costs of a preemption, if they can be measured."""
+        return scheduler
+
+    @abstractmethod
+    def execute_model(self, plan: StepPlan) -> Future:
+        """Run a plan after those that were given before.
+
+        Where ``depth`` is 1, the work is done when this returns. Otherwise it has only begun.
+
+        Raises:
+            StepMemoryError: the device has no memory for the plan. Later ones may fit.
+        """
+
+    def advice(self, error: BaseException) -> str:
+        """Return what a caller should do after ``error`` ended a step."""
+        return "load the model again"
+
+    def after_fork(self) -> str | None:
+        """In a forked child: return why the executor works no more, or ``None`` if it does."""
+        return None
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the model and the pools. No other method may be called afterwards."""

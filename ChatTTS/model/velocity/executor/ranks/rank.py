@@ -1,0 +1,71 @@
+"""One rank: its part of the model, which runs the plans that the engine sends."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from .....version import __version__
+from ...worker import Worker
+from .messages import Allocate, Allocated, Loaded, Ran, Run, Start
+from .peers import DistributedPeers
+
+
+class Rank:
+    """Answers the messages of an engine, one after the other."""
+
+    def __init__(self) -> None:
+        self._worker: Worker | None = None
+
+    def answer(self, message: Any) -> Any:
+        """Do what a message says, and return the reply.
+
+        Raises:
+            ChatTTSError: a file or setting cannot be used.
+        """
+        if isinstance(message, Start):
+            return self._start(message)
+        assert self._worker is not None
+        if isinstance(message, Allocate):
+            self._worker.init_cache(message.cache)
+            return Allocated()
+        assert isinstance(message, Run)
+        return Ran(self._worker.execute_model(message.plan, message.drawn).result())
+
+    def _start(self, start: Start) -> Loaded:
+        torch.set_num_threads(start.threads)
+        device = torch.device(start.device)
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
+        parallel = start.config.parallel
+        ranks, stages = parallel.tensor_parallel_size, parallel.pipeline_parallel_size
+        stage, rank = divmod(start.rank, ranks)
+        peers = DistributedPeers(
+            start.address,
+            start.port,
+            rank=rank,
+            ranks=ranks,
+            stage=stage,
+            stages=stages,
+            device=device,
+        )
+        model = replace(start.config.model, device=start.device, num_threads=start.threads)
+        config = replace(start.config, model=model)
+        self._worker = worker = Worker(config, rank=start.rank, peers=peers)
+        return Loaded(
+            version=__version__,
+            block_bytes=worker.model.llama.block_bytes,
+            max_blocks=worker.max_blocks(),
+            gives_attention=worker.model.llama.gives_attention,
+            about=_about(worker.model.how, device),
+        )
+
+
+def _about(how: str, device: torch.device) -> str:
+    """Return what decides the bits of a rank: its kernels, dtype and kind of device."""
+    if device.type != "cuda":
+        return how
+    kind = torch.cuda.get_device_name(device)
+    return f"{how.replace(str(device), device.type)}, {kind}"

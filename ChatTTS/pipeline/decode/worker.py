@@ -1,0 +1,293 @@
+"""The worker thread that decodes the frames of all calls, many utterances in one batch."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from weakref import WeakSet
+
+import torch
+from torch import Tensor
+
+from ...audio.samples import Samples
+from ...errors import GenerationError
+from ...model.synthesis.streaming_decoder import DecoderInput
+from ...utils import openmp
+from ...utils.fair_lock import ComputeLock
+from ...utils.locks import ChangeNotifier, WakeSignal, new_rlock
+from ...utils.process_hooks import register_thread_owner, start_thread
+from .decoding import PADDING_FRAMES, DecodeChunk, UtteranceDecoder
+
+# Frames of one batch. On a CPU more would be little faster, and would hold up the engine. A GPU
+# decodes many frames in the time of a few.
+MOST_FRAMES = 64
+MOST_FRAMES_ON_GPU = 2048
+# A caller that leaves takes no lock and sends no signal, so the worker has to look by itself.
+_POLL_SECONDS = 1.0
+
+
+class DecodeJob(ABC):
+    """An utterance that is being decoded, and the receiver of its samples.
+
+    All methods are called with the lock of the :class:`DecodeWorker` held, and none may wait.
+    """
+
+    decoder: UtteranceDecoder
+
+    @property
+    @abstractmethod
+    def is_wanted(self) -> bool:
+        """Return whether the samples are still needed."""
+
+    @property
+    @abstractmethod
+    def has_room(self) -> bool:
+        """Return whether the receiver has room for more samples."""
+
+    @abstractmethod
+    def deliver(self, samples: Samples, delay: float) -> None:
+        """Take decoded samples, perhaps the last ones; not called once the job is dropped.
+
+        Args:
+            samples: float32 [n]; n may be 0.
+            delay: seconds since they were due.
+        """
+
+    @abstractmethod
+    def fail(self, error: BaseException) -> None:
+        """Take the error that ended the job. No more samples come."""
+
+
+class DecodeClient(ABC):
+    """A call that waits for samples of the worker."""
+
+    @abstractmethod
+    def after_fork(self) -> None:
+        """Handle a fork, in the child: no more samples come."""
+
+
+class DecodeWorker:
+    """Decodes jobs when their schedules ask for it, in a thread that runs while there are jobs.
+
+    A batch holds all jobs that are due, and a bounded number of frames. Between two batches an
+    engine that needs the same cores can make a step.
+
+    Args:
+        compute_lock: held while a batch is computed, as by all work that needs the same cores.
+        most_frames: that a batch may have.
+
+    Attributes:
+        lock: guards the jobs, their decoders and the clients.
+    """
+
+    def __init__(self, compute_lock: ComputeLock, most_frames: int = MOST_FRAMES) -> None:
+        self._compute_lock = compute_lock
+        self._most_frames = most_frames
+        self._clients: WeakSet[DecodeClient] = WeakSet()
+        self.lock = new_rlock()
+        self._reset()
+        register_thread_owner(self)
+
+    def _reset(self) -> None:
+        self._notifier = ChangeNotifier()
+        # In the order of arrival; each with the time since when it is due.
+        self._jobs: dict[DecodeJob, float] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def register(self, client: DecodeClient) -> None:
+        """Tell ``client`` of forks from now on."""
+        self._clients.add(client)
+
+    def add(self, job: DecodeJob) -> None:
+        """Decode ``job`` until it is complete, or look again at one that has new frames."""
+        with self.lock:
+            if self._closed:
+                return
+            self._jobs.setdefault(job, math.inf)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="decoding", daemon=True)
+                start_thread(self._thread)
+            self._notifier.notify()
+
+    def drop(self, jobs: Iterable[DecodeJob]) -> None:
+        """Remove jobs for good, complete or not."""
+        with self.lock:
+            for job in jobs:
+                self._jobs.pop(job, None)
+            self._notifier.notify()
+
+    def wake(self) -> None:
+        """Make the worker look again, since a job has room now."""
+        with self.lock:
+            self._notifier.notify()
+
+    def at_exit(self) -> None:
+        """Stop after the current batch, at the interpreter's end."""
+        with self.lock:
+            self._closed, thread = True, self._thread
+            self._notifier.notify()
+        if thread is not None and thread.is_alive():
+            thread.join()
+
+    def after_fork(self) -> None:
+        """Begin anew in a forked child, without a thread and without jobs."""
+        self._reset()
+        for client in list(self._clients):
+            client.after_fork()
+
+    def _run(self) -> None:
+        """Decode batch by batch. The method call drops all references to a batch when it ends."""
+        while self._decode_batch():
+            pass
+
+    def _decode_batch(self) -> bool:
+        """Decode all that is due, as soon as anything is; return False where no job is left."""
+        batch: list[_BatchEntry] = []
+        try:
+            if not self._wait_for_batch(batch):
+                return False
+            outputs = self._compute_lock.run(lambda: _decode_and_rest(batch))
+            with self.lock:
+                for entry, (final, provisional) in zip(batch, outputs, strict=True):
+                    self._deliver(entry, final, provisional)
+        except BaseException as error:  # every client must hear of it, else it would wait for ever
+            with self.lock:
+                failed = [entry.job for entry in batch] or list(self._jobs)
+                self.drop(failed)
+                for job in failed:
+                    job.fail(error)
+        return True
+
+    def _wait_for_batch(self, batch: list[_BatchEntry]) -> bool:
+        """Fill ``batch`` as soon as a job is due; return False where no job is left."""
+        signal = WakeSignal()
+        while True:
+            with self.lock:
+                # Ctrl-C during the start of a thread may leave it running while another begins.
+                if self._closed or self._thread is not threading.current_thread():
+                    return False
+                self.drop([job for job in self._jobs if not job.is_wanted])
+                if not self._jobs:
+                    self._thread = None
+                    return False
+                due, pause = self._due_jobs()
+                if due:
+                    self._fill_batch(due, batch)
+                    return True
+                self._notifier.subscribe(signal)
+            signal.wait(min(pause, _POLL_SECONDS))
+
+    def _due_jobs(self) -> tuple[list[DecodeJob], float]:
+        """Return the jobs that are due, and the seconds until the next one is."""
+        due, pause, now = [], math.inf, time.monotonic()
+        for job, since in self._jobs.items():
+            wait = job.decoder.wait() if job.has_room else None
+            # A job may have become due during the last batch: keep that time.
+            self._jobs[job] = math.inf if wait is None else min(since, now + wait)
+            if wait == 0:
+                due.append(job)
+            elif wait is not None:
+                pause = min(pause, wait)
+        return due, pause
+
+    def _fill_batch(self, due: Sequence[DecodeJob], batch: list[_BatchEntry]) -> None:
+        """Take frames of the jobs that can share a batch with the first one, up to the bound.
+
+        A job that finds the batch full is first in the next one.
+        """
+        left = self._most_frames
+        for job in due:
+            if left > 0 and job.decoder.is_like(due[0].decoder):
+                entry = _BatchEntry(job, job.decoder.next(left), self._jobs.pop(job))
+                self._jobs[job] = math.inf  # to the end of the queue
+                batch.append(entry)
+                left -= max(1, 0 if entry.input.frames is None else len(entry.input.frames))
+
+    def _deliver(self, entry: _BatchEntry, final: Tensor, provisional: Tensor | None) -> None:
+        """Hand over the samples of one job, unless it was dropped meanwhile."""
+        job = entry.job
+        if job not in self._jobs:
+            return
+        if not _is_finite(final) or not (provisional is None or _is_finite(provisional)):
+            self.drop([job])
+            job.fail(
+                GenerationError(
+                    "the decoder gave samples that are not finite: the checkpoint's weights are "
+                    "damaged (check them with `chattts verify`) or too large for this dtype (load "
+                    "with dtype='float32')"
+                )
+            )
+            return
+        samples = job.decoder.advance(entry.input, final, provisional)
+        if job.decoder.is_complete:
+            del self._jobs[job]
+        job.deliver(samples, time.monotonic() - entry.since)
+
+
+@dataclass(frozen=True)
+class _BatchEntry:
+    """One job's share of a batch.
+
+    Attributes:
+        input: what is decoded.
+        since: when it was due, in seconds of ``time.monotonic``.
+    """
+
+    job: DecodeJob
+    input: DecodeChunk
+    since: float
+
+
+def _decode_and_rest(batch: Sequence[_BatchEntry]) -> list[tuple[Tensor, Tensor | None]]:
+    """Decode a batch, and keep no threads that would slow the engine down."""
+    try:
+        return decode([(entry.job.decoder, entry.input) for entry in batch])
+    finally:
+        openmp.return_threads()
+
+
+def decode(
+    batch: Sequence[tuple[UtteranceDecoder, DecodeChunk]],
+) -> list[tuple[Tensor, Tensor | None]]:
+    """Decode inputs of several utterances of one synthesizer in one batch.
+
+    Returns:
+        For each utterance the samples that became final, and for an early chunk also the samples
+        that would follow if the utterance ended there.
+    """
+    synthesizer = batch[0][0].synthesizer
+    if batch[0][0].is_whole:
+        wholes = (piece.frames for _, piece in batch)
+        return [
+            (torch.empty(0) if frames is None else synthesizer.samples(frames), None)
+            for frames in wholes
+        ]
+    finals = synthesizer.advance(
+        [DecoderInput(decoder.state, piece.frames, piece.last) for decoder, piece in batch]
+    )
+    pushes = [
+        DecoderInput(decoder.state.copy(), _padding(piece.frames), last=True)
+        for decoder, piece in batch
+        if piece.early is not None
+    ]
+    provisional = iter(synthesizer.advance(pushes) if pushes else ())
+    return [
+        (final, None if piece.early is None else next(provisional))
+        for final, (_, piece) in zip(finals, batch, strict=True)
+    ]
+
+
+def _is_finite(samples: Tensor) -> bool:
+    """Return whether all samples are finite; reads them once."""
+    return not len(samples) or bool(torch.stack(samples.aminmax()).isfinite().all())
+
+
+def _padding(frames: Tensor | None) -> Tensor:
+    """Return what an early chunk is computed with in place of the frames not known yet."""
+    assert frames is not None, "a chunk has at least a frame"
+    return frames[-1:].expand(PADDING_FRAMES, -1)

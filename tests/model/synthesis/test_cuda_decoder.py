@@ -1,0 +1,130 @@
+"""The decoder of recorded launches, beyond the contract of all streaming decoders.
+
+That contract is tested in ``test_streaming_decoder.py``.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
+
+from ...support.decoder_tools import (
+    SHAPES,
+    by_torch,
+    cuda_decoder,
+    little,
+    modules,
+    some_frames,
+    streamed,
+    whole,
+)
+from ...support.recorder_tools import EagerRecorder, ForgetfulRecorder
+
+pytestmark = pytest.mark.filterwarnings("ignore:At least one mel filterbank")
+
+
+class Counting(EagerRecorder):
+    """A recorder that also counts the replays."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replays = 0
+
+    def record(self, work: Callable[[], Any]) -> Any:
+        recording: Any = super().record(work)
+
+        def replay() -> None:
+            self.replays += 1
+            type(recording).replay(recording)
+
+        recording.replay = replay
+        return recording
+
+
+@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("count", [70, 140])
+def test_work_is_linear(count: int, size: int) -> None:
+    """Each frame is in one launch; the launches that flush the end do not depend on the length."""
+    mel_decoder, vocoder = little()
+    recorder, reach = Counting(), mel_decoder.reach + vocoder.reach
+    device = cuda_decoder(mel_decoder, vocoder, recorder)
+    device.warm_up()
+    streamed(device, some_frames(mel_decoder, count).split(size), reach, hop=10)
+    assert recorder.replays == count // size - 1 + math.ceil((size + reach // 2) / 8)
+
+
+def test_a_batch_is_one_launch() -> None:
+    mel_decoder, vocoder = little()
+    recorder = Counting()
+    device = cuda_decoder(mel_decoder, vocoder, recorder)
+    device.warm_up(SHAPES.sizes)
+    for count, launches in ((1, 1), (3, 1), (4, 1), (5, 2)):
+        recorder.replays = 0
+        device.advance(
+            [DecoderInput(device.begin(), some_frames(mel_decoder, 3)) for _ in range(count)]
+        )
+        assert recorder.replays == launches
+
+
+def test_nothing_is_recorded_after_the_start() -> None:
+    """A recording would hold up other threads, so other launches are done without one."""
+    mel_decoder, vocoder = little()
+    recorder = Counting()
+    device, frames = cuda_decoder(mel_decoder, vocoder, recorder), some_frames(mel_decoder, 8)
+    device.warm_up((1, 2))
+    device.warm_up((2,))
+    assert recorder.captures == 6  # three chunks for each of the two
+    torch.set_float32_matmul_precision("high")
+    try:
+        for count in (1, 2, 3, 4):
+            states = [device.begin() for _ in range(count)]
+            recorder.replays = 0
+            begun = device.advance([DecoderInput(state, frames[:2]) for state in states])
+            assert bool(recorder.replays) == (count < 3)
+            rest = device.advance([DecoderInput(state, frames[2:], last=True) for state in states])
+            for pieces in zip(begun, rest, strict=True):
+                expected = by_torch(mel_decoder, vocoder, frames)
+                torch.testing.assert_close(torch.cat(pieces), expected, rtol=0, atol=2e-5)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert recorder.captures == 6
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_smaller_weights_stay_near(dtype: torch.dtype) -> None:
+    mel_decoder, vocoder = modules(True)
+    frames = some_frames(mel_decoder, 30)
+    expected = by_torch(mel_decoder, vocoder, frames)
+    samples = whole(cuda_decoder(mel_decoder, vocoder, dtype=dtype, shapes=None), frames)
+    assert 0 < (samples - expected).square().mean() < 1e-3 * expected.square().mean()
+
+
+def test_products_have_all_their_bits() -> None:
+    """Products keep full float32, whatever precision the process allows elsewhere."""
+    seen = []
+
+    class Watching(EagerRecorder):
+        def record(self, work: Callable[[], Any]) -> Any:
+            seen.append(torch.get_float32_matmul_precision())
+            return super().record(work)
+
+    device = cuda_decoder(*little(), Watching())
+    torch.set_float32_matmul_precision("high")
+    try:
+        device.warm_up()
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert set(seen) == {"highest"}
+
+
+def test_what_launches_read_outlives_their_recording() -> None:
+    recorder = ForgetfulRecorder()
+    decoder = cuda_decoder(*little(), recorder=recorder)
+    decoder.warm_up((1, 2))
+    assert recorder.captures == len(SHAPES.chunks) * 2
+    assert recorder.lost() == 0

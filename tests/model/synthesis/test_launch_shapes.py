@@ -1,0 +1,53 @@
+"""The choice of the recorded launches that decode a batch."""
+
+import random
+from typing import Any
+
+import pytest
+
+from ChatTTS.errors import ConfigError
+from ChatTTS.model.synthesis.launch_shapes import LaunchShapes
+
+SHAPES = LaunchShapes(sizes=(1, 2, 4), chunks=(1, 3, 8), most_frames=24)
+
+
+def test_a_plan_gives_each_what_it_needs() -> None:
+    generator = random.Random(1)
+    for shapes in (SHAPES, LaunchShapes()):
+        for _ in range(50):
+            count = generator.randint(0, 90)
+            needs = [generator.choice([0, 1, 2, 3, 9, 70, 200]) for _ in range(count)]
+            given = [0] * count
+            for planned in shapes.plan(needs):
+                assert planned.size in shapes.sizes
+                assert planned.chunk in shapes.chunks
+                assert 0 < len(planned.counts) <= planned.size
+                assert planned.size * planned.chunk <= shapes.most_frames
+                for number, frames in planned.counts.items():
+                    assert 0 < frames <= planned.chunk
+                    given[number] += frames
+            assert given == needs
+
+
+def test_few_frames_do_not_wait_in_long_launches() -> None:
+    plan = list(SHAPES.plan([1, 10, 1, 1, 8]))
+    assert [(p.size, p.chunk, p.counts) for p in plan] == [
+        (2, 8, {1: 8, 4: 8}),
+        (1, 3, {1: 2}),
+        (4, 1, {0: 1, 2: 1, 3: 1}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"sizes": ()}, "sizes"),
+        ({"sizes": (0, 1)}, "sizes"),
+        ({"chunks": (8, 2)}, "chunks"),
+        ({"chunks": (2, 2)}, "chunks"),
+        ({"most_frames": 127}, "at least 128"),
+    ],
+)
+def test_sizes_that_make_no_sense_are_refused(shapes: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        LaunchShapes(**shapes)

@@ -35,7 +35,13 @@ __main__
 # These packages give names from above, at first use: scripts know them by these names.
 GIVES_NAMES_OF_OTHERS = {"ChatTTS", "ChatTTS.utils"}
 # Folders with folders in them; within each the rooms have no circle either.
-HOUSES = ("ChatTTS", "ChatTTS.model", "ChatTTS.model.velocity")
+HOUSES = (
+    "ChatTTS",
+    "ChatTTS.model",
+    "ChatTTS.model.velocity",
+    "ChatTTS.model.velocity.backends",
+    "ChatTTS.pipeline",
+)
 
 Arrows = Mapping[str, Iterable[str]]
 

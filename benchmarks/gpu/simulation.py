@@ -30,7 +30,7 @@ from .step_model import GPUS, StepModel, count_steps
 
 if TYPE_CHECKING:
     from ChatTTS.model.generation import GenerationRequest
-    from ChatTTS.model.velocity.backends.cuda.decode import DecodeSteps
+    from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
 
 # The most positions of a sequence.
 _POSITIONS = 2048
@@ -73,7 +73,7 @@ class SimulatedRecording:
     """Work of the simulated device, which computes nothing."""
 
     def __init__(self, device: SimulatedDevice, model: StepModel, work: partial[Any]) -> None:
-        from ChatTTS.model.velocity.backends.cuda.decode import DecodeSteps
+        from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
         from ChatTTS.model.velocity.backends.cuda.mixed_steps import RecordedLlama
 
         self._device, self._model, self._rows = device, model, int(work.args[0])

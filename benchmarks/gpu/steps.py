@@ -25,7 +25,7 @@ from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import RowKind
 from ChatTTS.model.kernels.cuda import dependent_launch
 from ChatTTS.model.sampling import Draw
-from ChatTTS.model.velocity.backends.cuda.decode import DecodeInput, DecodeSteps
+from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeInput, DecodeSteps
 from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama
 from ChatTTS.model.velocity.backends.cuda.mixed_steps import RecordedLlama
 from ChatTTS.model.velocity.input_batch import InputBatch

@@ -45,7 +45,7 @@ from ChatTTS.model.lora.adapter import Adapter, LowRank, projections
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.standard.accelerated_llama import TELlamaModel
-from ChatTTS.model.velocity.backends.cuda.decode import DecodeSteps
+from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
 from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama
 from ChatTTS.model.velocity.backends.cuda.sampler import TritonSampler
 from ChatTTS.model.velocity.backends.cuda.text_attention import TextAttention

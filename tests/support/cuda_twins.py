@@ -34,7 +34,7 @@ from ChatTTS.model.kernels.cuda import (  # isort: skip
     swiglu,
     text_attention,
 )
-from ChatTTS.model.velocity.backends.cuda import decode, llama, sampler  # isort: skip
+from ChatTTS.model.velocity.backends.cuda import decode_steps as decode, llama, sampler  # isort: skip
 
 # The kernels by name, each with the module that holds it and its twin.
 KERNELS = {

@@ -1,4 +1,4 @@
-"""The aligner of ``pipeline/word_alignment.py`` as it is written plainly: frame after frame."""
+"""The aligner of ``alignment/word_alignment.py``, written plainly: frame after frame."""
 
 from __future__ import annotations
 

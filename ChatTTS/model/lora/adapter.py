@@ -1,7 +1,7 @@
 """Adapters: low-rank additions to the matrices of the Llama (LoRA, Hu et al. 2021), as plain data.
 
 An adapter changes the language model for the requests that name it, and for no others. Many of them
-fit beside one set of weights. ``checkpoints/adapters.py`` reads their files.
+fit beside one set of weights. ``model/lora/reader.py`` reads their files.
 """
 
 from __future__ import annotations

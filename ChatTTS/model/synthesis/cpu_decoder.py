@@ -122,7 +122,7 @@ class PackedLayers:
 
 
 class NativeStreamingDecoder:
-    """The streaming decoder of the CPU kernels; see ``model/streaming_decoder.py``.
+    """The streaming decoder of the CPU kernels; see ``streaming_decoder.py``.
 
     The blocks are those of the modules; the weights of the other layers are packed in float32.
 

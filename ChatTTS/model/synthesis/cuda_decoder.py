@@ -106,7 +106,7 @@ class _PendingInput:
 
 
 class CudaStreamingDecoder:
-    """The streaming decoder of recorded launches; see ``model/streaming_decoder.py``.
+    """The streaming decoder of recorded launches; see ``streaming_decoder.py``.
 
     Calls wait for each other. They work on the calling thread's current stream, and frames on the
     device must be there for it.

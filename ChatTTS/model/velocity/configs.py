@@ -199,7 +199,7 @@ class SchedulerConfig:
 
 @dataclass(frozen=True)
 class ParallelConfig:
-    """The ranks that compute one model together; see ``shard.py``.
+    """The ranks that compute one model together; see ``llama/shard.py``.
 
     Attributes:
         tensor_parallel_size: ranks that share each layer.

@@ -239,7 +239,7 @@ class Worker:
 
         All ranks of a model do this together.
         """
-        from .backends.cuda.decode import buckets
+        from .backends.cuda.decode_steps import buckets
 
         limits = self._config.scheduler
         plans = first_plans(

@@ -9,7 +9,7 @@
 
 extern "C" {
 
-// The order and types of the fields are those of native/library.py.
+// The order and types of the fields are those of library.py.
 // The products of a layer, in the order of an adapter's.
 enum VelocityProduct { kQkv = 0, kOut = 1, kGate = 2, kUp = 3, kDown = 4, kProducts = 5 };
 

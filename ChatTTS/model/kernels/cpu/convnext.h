@@ -11,7 +11,7 @@
 
 extern "C" {
 
-// The order and types of the fields are those of native/library.py. Vectors of floats are padded
+// The order and types of the fields are those of library.py. Vectors of floats are padded
 // with zeros to a multiple of kRowStep.
 struct VelocityConvNeXtBlock {
   const float *taps, *taps_bias;  // [kernel][channels] and [channels]

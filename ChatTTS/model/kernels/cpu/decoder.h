@@ -17,7 +17,7 @@
 
 extern "C" {
 
-// The order and types of the fields are those of native/library.py. Each type of layer uses the
+// The order and types of the fields are those of library.py. Each type of layer uses the
 // fields that LayerType names. Matrices are float32, but for those of ConvNeXt blocks.
 struct VelocityDecoderLayer {
   int32_t type;

@@ -10,9 +10,9 @@
 
 extern "C" {
 
-// The order and types of the fields are those of native/library.py.
+// The order and types of the fields are those of library.py.
 // A rank computes some layers, and of these some heads and some outputs of each product; see
-// share.py. `layers`, `heads` and `kv_heads` are its own; the other sizes are those of the model.
+// llama/shard.py. `layers`, `heads` and `kv_heads` are its own; the other sizes are those of the model.
 struct VelocitySizes {
   int32_t hidden, intermediate, layers, heads, kv_heads, head_size, num_codebooks, block_size;
   int32_t audio_tokens;  // rows of the code table for each codebook
@@ -43,7 +43,7 @@ enum VelocityGathered { kAttended = 0, kHidden = 1, kGated = 2 };
 // bytes.
 typedef void (*VelocityGather)(int32_t what, void* data, int32_t rows, int32_t bytes, int32_t item);
 
-// One step: `rows` positions; see batch.py for the fields.
+// One step: `rows` positions; see velocity/input_batch.py for the fields.
 struct VelocityBatch {
   int32_t rows, draws, table_width;
   const uint8_t* kinds;
@@ -57,7 +57,7 @@ struct VelocityBatch {
   const float* given;
   float* passed;
   VelocityGather gather;  // null for a single rank
-  // The attention that is wanted, or null; see AttentionProbe in batch.py.
+  // The attention that is wanted, or null; see AttentionProbe in velocity/input_batch.py.
   const int32_t *probe_first, *probe_layers, *probe_heads, *probe_columns;
   const int64_t* probe_starts;
   float* probe_out;

@@ -10,7 +10,7 @@
 
 extern "C" {
 
-// The order and types of the fields are those of native/library.py.
+// The order and types of the fields are those of library.py.
 struct VelocityDraw {
   float temperature, top_p, penalty;
   int32_t top_k, forbidden;  // an id that must not be drawn, or -1

@@ -1,6 +1,6 @@
 """The kernel and the state of the CUDA sampler.
 
-The contract of all samplers is tested in ``velocity/test_sampler.py``.
+The contract of all samplers is tested in ``velocity/backends/torch/test_sampler.py``.
 """
 
 from __future__ import annotations

@@ -128,8 +128,8 @@ class TritonLayers:
     another one before each product takes these rows to the ranks of their adapters.
 
     With few rows, attention also fetches the weights of the layer's other products and of the next
-    layer's first one; see ``kernels/ahead.py``. Behind the last layer is the first one, which the
-    next step begins with.
+    layer's first one; see ``kernels/cuda/ahead.py``. Behind the last layer is the first one, which
+    the next step begins with.
 
     Args:
         shape: sizes and constants.

@@ -19,7 +19,7 @@ from ....cuda.failures import on_host
 from ....cuda.graphs import Recorder, Recording
 from ....kernels.cuda.prefill import tiles_of
 from ...input_batch import InputBatch
-from .decode import buckets
+from .decode_steps import buckets
 from .layers import AttentionMetadata
 from .llama import TritonLlama
 
@@ -27,7 +27,7 @@ _LEAST_ROWS = 16
 
 
 class RecordedLlama:
-    """A Triton Llama whose steps are replayed; see ``LlamaModel`` in ``velocity/llama.py``.
+    """A Triton Llama whose steps are replayed; see ``LlamaModel`` in ``velocity/loaded_model.py``.
 
     Args:
         llama: computes the steps.

@@ -24,7 +24,7 @@ from ...configs import SchedulerConfig
 from ...loaded_model import LoadedModel
 from ...model_runner import ModelRunner, SequenceState
 from ...plan import Future, Pending, StepPlan, StepResult, Work
-from .decode import DecodeInput, DecodeSteps
+from .decode_steps import DecodeInput, DecodeSteps
 from .llama import TritonLlama
 from .mixed_steps import RecordedLlama
 from .text_attention import TextAttention

@@ -42,7 +42,7 @@ class Matrix(Protocol):
 
 
 # Makes a matrix of weights [outputs, inputs], which in the shard of a rank has pieces of this many
-# outputs (see shard.py).
+# outputs (see llama/shard.py).
 MatrixMaker = Callable[[Tensor, int], Matrix]
 
 

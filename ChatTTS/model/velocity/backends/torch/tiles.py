@@ -1,9 +1,9 @@
 """Products with torch in which no bit of a row depends on the number of rows, or of ranks.
 
 Products are computed in tiles of a fixed number of rows, and of the outputs of one piece (see
-shard.py). So neither the library's choice of an algorithm nor a bit of a row depends on the rows
-beside it. This asks little of a library; matrices.py has faster products for where a check finds
-them as good.
+``llama/shard.py``). So neither the library's choice of an algorithm nor a bit of a row depends on
+the rows beside it. This asks little of a library; ``linear.py`` has faster products for where a
+check finds them as good.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from ChatTTS.core import Chat
 from ChatTTS.model.cuda import graphs
 from ChatTTS.model.kernels.cuda import products
 from ChatTTS.model.standard import accelerated_llama as te_llama
-from ChatTTS.model.velocity.backends.cuda import decode, layers, llama, runner, sampler
+from ChatTTS.model.velocity.backends.cuda import decode_steps as decode
+from ChatTTS.model.velocity.backends.cuda import layers, llama, runner, sampler
 from ChatTTS.model.velocity.worker import Worker
 
 from .....support.chat_tools import LIVELY, TEXT

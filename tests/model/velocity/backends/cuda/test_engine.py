@@ -35,8 +35,8 @@ from .....support.velocity_fakes import Joined, run_all, wait_until
 
 from ChatTTS.model.kernels.cuda import prompt_attention  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.text_draws import draw_texts  # isort: skip
-from ChatTTS.model.velocity.backends.cuda import decode, sampler  # isort: skip
-from ChatTTS.model.velocity.backends.cuda.decode import DecodeInput, DecodeSteps  # isort: skip
+from ChatTTS.model.velocity.backends.cuda import decode_steps as decode, sampler  # isort: skip
+from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeInput, DecodeSteps  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama  # isort: skip
 
 MODEL = DATA / "model-a"

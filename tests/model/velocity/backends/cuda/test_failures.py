@@ -44,7 +44,7 @@ from .....support.velocity_fakes import (
 from .test_engine import make_engine as make_recorded_engine
 from .test_engine import make_requests, some_input, take_triton
 
-from ChatTTS.model.velocity.backends.cuda import decode  # isort: skip
+from ChatTTS.model.velocity.backends.cuda import decode_steps as decode  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.slots import SlotRows  # isort: skip
 
 STICKY = "CUDA error: an illegal memory access was encountered"

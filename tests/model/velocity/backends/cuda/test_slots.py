@@ -11,7 +11,7 @@ import torch
 from .....support.kernel_tools import DEVICE
 from .....support.recorder_tools import EagerRecorder
 
-from ChatTTS.model.velocity.backends.cuda.decode import buckets  # isort: skip
+from ChatTTS.model.velocity.backends.cuda.decode_steps import buckets  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.slots import SlotChange, SlotMap, SlotRows  # isort: skip
 
 BUCKETS = (1, 2, 4, 8, 12, 16)

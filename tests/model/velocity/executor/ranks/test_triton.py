@@ -19,7 +19,7 @@ from .....support.recorder_tools import record_anywhere
 from .....support.velocity_driver import Driver, make_data
 
 from ChatTTS.model.velocity.backends.cuda.layers import TritonLayers  # isort: skip
-from ChatTTS.model.velocity.backends.cuda.decode import buckets  # isort: skip
+from ChatTTS.model.velocity.backends.cuda.decode_steps import buckets  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.sampler import TritonSampler  # isort: skip
 
 

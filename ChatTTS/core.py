@@ -31,11 +31,10 @@ from .model.speaker import encode_sample
 from .params import as_params
 from .pipeline.alignment.head_scores import HeadChoice
 from .pipeline.call import InferCall
-from .pipeline.call_arguments import checked_batch, checked_first, checked_texts
-from .pipeline.frame_generation import choose_seed
-from .pipeline.guard import checked_guard
+from .pipeline.call_arguments import checked_batch, checked_first, checked_guard, checked_texts
 from .pipeline.head_search import alignment_heads, find_heads, keep_heads
 from .pipeline.model import Model
+from .pipeline.requests import choose_seed
 from .pipeline.streams import SpeechStream, WaveformStream
 from .pipeline.utterances import Reading, refined_texts, utterances_of, word_reader
 from .text import Lexicon, Normalizer, load_homophones

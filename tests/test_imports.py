@@ -169,7 +169,7 @@ RULES = [
     ),
     Rule(
         "scheduling is plain data: it runs and is tested in microseconds",
-        within(VELOCITY, "scheduler block_manager policy sequence"),
+        within(VELOCITY, "scheduler block_manager sequence_queues sequence"),
         ("torch", "triton", *within(VELOCITY, "executor worker")),
         indirectly=True,
     ),
@@ -184,7 +184,7 @@ RULES = [
             *within(VELOCITY, "model_runner input_batch loaded_model backends"),
             "ChatTTS.model.kernels.cpu",
         ),
-        within(VELOCITY, "scheduler block_manager policy llm llm_engine async_llm_engine"),
+        within(VELOCITY, "scheduler block_manager sequence_queues llm llm_engine async_llm_engine"),
     ),
 ]
 

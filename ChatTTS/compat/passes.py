@@ -15,9 +15,10 @@ from ..model.gpt import GenerationOutputs
 from ..model.sampling_params import SamplingParams
 from ..model.tokenizer import refine_prompt
 from ..params import InferCodeParams, RefineTextParams
-from ..pipeline.frame_generation import choose_seed, speak
 from ..pipeline.model import Model
-from ..pipeline.refined_words import keeps_words, may_refine
+from ..pipeline.refine_pass import keeps_words, may_refine
+from ..pipeline.requests import choose_seed
+from ..pipeline.speech_pass import SpeechPass
 from ..pipeline.utterance import Utterance
 
 
@@ -41,15 +42,14 @@ def code_outputs(
     config = model.config
     ids = [[torch.empty(0, config.gpt.num_vq, dtype=torch.int64)] for _ in texts]
     hiddens = [[torch.empty(0, config.gpt.hidden_size)] for _ in texts]
-    updates = speak(
+    updates = SpeechPass(
         model,
         utterances,
         params,
         choose_seed(params),
         batch_size=max(1, len(utterances)),
-        first_alone=False,
         cancelled=cancelled,
-    )
+    ).updates()
     longest = shown = 0
     for update in updates:
         row, delta = update.utterance.text_index, update.delta

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import ConfigError, shown
-from ..pipeline.guard import checked_guard
+from ..pipeline.call_arguments import checked_guard
 from ..text import Lexicon
 from ..text.pauses import LONGEST_PAUSE
 from .script import Join, ScriptError, Style

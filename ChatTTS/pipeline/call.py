@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from ..audio.samples import SAMPLE_RATE
 from ..config import AlignmentHeads
 from ..model.generation import Cancellation
+from ..model.synthesis.synthesizer import Synthesizer
 from ..model.tokenizer import Tokenizer, spoken_part
 from ..params import InferCodeParams, LowLatency, RefineTextParams
 from ..text.alignment import text_columns
@@ -19,14 +20,15 @@ from ..utils.progress import progress
 from .alignment.utterance_alignment import UtteranceAlignment
 from .assembly import MakeDecoder, WaveformAssembler
 from .attempts import MakeAlignment
+from .call_arguments import RETRY
 from .decode.decoding import UtteranceDecoder
 from .decode.schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
 from .decode.worker import MOST_FRAMES
-from .frame_generation import choose_seed, refine, speak
-from .guard import RETRY
 from .model import Model
-from .refined_words import may_refine
+from .refine_pass import may_refine, refine
+from .requests import choose_seed
 from .results import EmptySpeechError, Waveforms
+from .speech_pass import SpeechPass
 from .streams import GenerationThread
 from .utterance import Utterance, UtteranceUpdate
 from .utterances import ReadTexts
@@ -98,9 +100,8 @@ class InferCall:
 
         assembler = self._assembler(utterances, decoder, waits_for_consumer=False)
         try:
-            for update in self._frames(
-                utterances, params, synthesizer.samples_per_frame, is_stream=False
-            ):
+            speech = self._speech_pass(utterances, params, synthesizer, is_stream=False)
+            for update in _with_progress(speech.updates(), params.show_tqdm):
                 assembler.push(update)
             assembler.wait(lambda: assembler.is_complete or None)
         finally:
@@ -139,9 +140,9 @@ class InferCall:
         refined = None
         if refining is not None:
             refined = partial(self.refined, params=refining, seed=choose_seed(refining))
-        updates = self._frames(
-            utterances, params, synthesizer.samples_per_frame, is_stream=True, refined=refined
-        )
+        speech = self._speech_pass(utterances, params, synthesizer, is_stream=True)
+        batches = speech.batches() if refined is None else map(refined, speech.batches())
+        updates = _with_progress(speech.updates(batches), params.show_tqdm)
         assembler = self._assembler(utterances, decoder, waits_for_consumer=True)
         return GenerationThread(updates, assembler, self.cancelled)
 
@@ -171,35 +172,32 @@ class InferCall:
             _align, self.model.tokenizer, self.read, samples_per_frame, delay, finds_faults
         )
 
-    def _frames(
+    def _speech_pass(
         self,
         utterances: Sequence[Utterance],
         params: InferCodeParams,
-        samples_per_frame: int,
+        synthesizer: Synthesizer,
         *,
         is_stream: bool,
-        refined: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
-    ) -> Iterator[UtteranceUpdate]:
-        """Run the speech pass with a progress bar; raise now if an utterance cannot be spoken."""
+    ) -> SpeechPass:
+        """Return the speech pass of the call; raise if an utterance cannot be spoken."""
         mends = self.guard == RETRY
         # Sound that was given out cannot be generated again.
         holds_back = is_stream and mends
-        updates = speak(
+        return SpeechPass(
             self.model,
             utterances,
             params,
             choose_seed(params),
             batch_size=self.batch_size,
+            cancelled=self.cancelled,
             first_alone=is_stream,
             may_restart=holds_back or not is_stream,
             holds_back=holds_back,
-            cancelled=self.cancelled,
-            refined=refined,
             alignment_heads=self.heads,
-            align=self._aligner(samples_per_frame),
+            align=self._aligner(synthesizer.samples_per_frame),
             mends=mends,
         )
-        return _with_progress(updates, params.show_tqdm)
 
 
 def _with_progress(

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
+from typing import Any
 
 from ..errors import ConfigError, TextError, shown
+
+# The choices of the guard: generate utterances with faults again, or only tell of them.
+RETRY, REPORT = "retry", "report"
 
 # Random draws number the utterances of a text in 32 bits.
 _MOST_UTTERANCES = 2**31
@@ -51,3 +55,16 @@ def checked_first(number: int) -> int:
             f"{shown(number)}"
         )
     return int(number)
+
+
+def checked_guard(guard: Any) -> str | None:
+    """Return what is done about faults of utterances; ``None`` for nothing.
+
+    Raises:
+        ConfigError: it is unknown.
+    """
+    if guard is None:
+        return None
+    if guard not in (RETRY, REPORT):
+        raise ConfigError(f'guard must be "retry", "report" or None, not {shown(guard)}')
+    return str(guard)

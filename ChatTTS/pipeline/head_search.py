@@ -19,9 +19,9 @@ from ..model.tokenizer import spoken_part
 from ..params import InferCodeParams
 from ..utils.progress import progress
 from .alignment.head_scores import HeadChoice, ScoredHead, choose_heads, score_heads
-from .frame_generation import speak
 from .model import Model
 from .sample_sentences import sample_sentences
+from .speech_pass import SpeechPass
 from .utterance import Utterance
 
 logger = logging.getLogger(__name__)
@@ -163,16 +163,15 @@ def _speeches(
             adapter=BASE,  # the choice is kept for the checkpoint, whatever is loaded beside it
         )
         utterances = [Utterance(number, 0, text) for number, text in enumerate(sentences)]
-        updates = speak(
+        updates = SpeechPass(
             model,
             utterances,
             params.with_defaults(defaults.code),
             seed,
             batch_size=len(utterances),
-            first_alone=False,
             cancelled=cancelled,
             alignment_heads=heads,
-        )
+        ).updates()
         deltas: dict[int, list[Delta]] = {number: [] for number in range(len(sentences))}
         for update in updates:
             gained = deltas[update.utterance.text_index]

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from ChatTTS.core import Chat
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.params import InferCodeParams
-from ChatTTS.pipeline.frame_generation import speak
+from ChatTTS.pipeline.speech_pass import SpeechPass
 from ChatTTS.pipeline.utterance import Utterance
 from ChatTTS.weights.tensors import read_tensors
 from recipes.voice.evaluation.subject import Subject
@@ -96,14 +96,13 @@ def own_codes(chat: Chat, lines: Sequence[str], speaker: str) -> Codes:
     """Return the codes of each line, generated greedily."""
     utterances = [Utterance(i, 0, line, first=i) for i, line in enumerate(lines)]
     codes: dict[Utterance, list[torch.Tensor]] = {u: [] for u in utterances}
-    for update in speak(
+    for update in SpeechPass(
         chat._loaded,
         utterances,
         InferCodeParams(spk_emb=speaker, **_GREEDY),
         0,
         batch_size=1,
-        first_alone=False,
         cancelled=Cancellation(),
-    ):
+    ).updates():
         codes[update.utterance].append(update.delta.ids)
     return [torch.cat(codes[u]).tolist() for u in utterances]

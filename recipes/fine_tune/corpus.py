@@ -17,8 +17,8 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, VoiceError
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.params import InferCodeParams
-from ChatTTS.pipeline.frame_generation import speak
 from ChatTTS.pipeline.sample_sentences import sample_sentences
+from ChatTTS.pipeline.speech_pass import SpeechPass
 from ChatTTS.pipeline.utterance import Utterance
 from ChatTTS.text import prepare
 from ChatTTS.voice_learning.coded import encode_recordings
@@ -246,15 +246,14 @@ def spoken_codes(
     params = params.with_defaults(chat.config.defaults.code)
     codes: dict[Utterance, list[torch.Tensor]] = {u: [] for u in utterances}
     ended: list[Utterance] = []
-    for update in speak(
+    for update in SpeechPass(
         chat._loaded,
         utterances,
         params,
         seed,
         batch_size=_TOGETHER,
-        first_alone=False,
         cancelled=Cancellation(),
-    ):
+    ).updates():
         codes[update.utterance].append(update.delta.ids)
         if update.delta.finish is not None and update.delta.finish.value == "stop":
             ended.append(update.utterance)

@@ -21,8 +21,8 @@ from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.speaker import encode_sample
-from ChatTTS.pipeline.frame_generation import speak as generate_speech
 from ChatTTS.pipeline.results import EmptySpeechError
+from ChatTTS.pipeline.speech_pass import SpeechPass
 from ChatTTS.pipeline.utterance import Utterance
 
 from ..support.bundled_voice import NAMES
@@ -384,7 +384,7 @@ def test_sample_prompts_are_not_made_for_models_that_cannot_follow_them(small: C
     params = small.InferCodeParams(**LIVELY)
     settings: dict[str, Any] = {"batch_size": 4, "first_alone": False, "cancelled": Cancellation()}
     with Recording(model) as recording:
-        list(generate_speech(model, utterances, params, 1, **settings))
+        list(SpeechPass(model, utterances, params, 1, **settings).updates())
     assert [len(r.prompt.codes) for r in recording.requests] == [0, 0, 0]
 
 

@@ -26,8 +26,9 @@ from ChatTTS.model.standard.engine import embed_prompt
 from ChatTTS.model.synthesis.synthesizer import Synthesizer
 from ChatTTS.model.tokenizer import Prompt, code_prompt, refine_prompt
 from ChatTTS.params import InferCodeParams, RefineTextParams
-from ChatTTS.pipeline.frame_generation import refine, speak
 from ChatTTS.pipeline.model import Model
+from ChatTTS.pipeline.refine_pass import refine
+from ChatTTS.pipeline.speech_pass import SpeechPass
 from ChatTTS.pipeline.utterance import Utterance
 from ChatTTS.text import Normalizer
 from ChatTTS.utils import base16384
@@ -112,15 +113,14 @@ def spoken(
     """Codes [T, 4] and hiddens [T, H] of each text."""
     utterances = [Utterance(i, 0, text) for i, text in enumerate(texts)]
     rows: list[tuple[list[Tensor], list[Tensor]]] = [([], []) for _ in texts]
-    for update in speak(
+    for update in SpeechPass(
         model,
         utterances,
         params,
         1,
         batch_size=batch_size,
-        first_alone=False,
         cancelled=Cancellation(),
-    ):
+    ).updates():
         ids, hiddens = rows[update.utterance.text_index]
         ids.append(update.delta.ids)
         hiddens.append(update.delta.hiddens)

@@ -151,9 +151,7 @@ def test_greedy_speech_is_not_tried_again(velocity: Chat, monkeypatch: pytest.Mo
 def test_a_cut_that_is_kept_is_told_once(
     velocity: Chat, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(
-        "ChatTTS.pipeline.frame_generation.longest_seconds", lambda text, settings: 1.0
-    )
+    monkeypatch.setattr("ChatTTS.pipeline.speech_pass.longest_seconds", lambda text, settings: 1.0)
     limits = {"max_new_token": 2000, "ensure_non_empty": True}
     scripted(monkeypatch, 2, 0)  # of the third attempt, the last one at a runaway, and the fourth
     with Recording(velocity) as recording:
@@ -296,9 +294,7 @@ def test_no_sound_is_given_before_it_is_checked(
 def test_a_runaway_in_a_guarded_stream_is_tried_again(
     velocity: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "ChatTTS.pipeline.frame_generation.longest_seconds", lambda text, settings: 1.0
-    )
+    monkeypatch.setattr("ChatTTS.pipeline.speech_pass.longest_seconds", lambda text, settings: 1.0)
     limits = {**SETTINGS, "max_new_token": 2000, "ensure_non_empty": True}
     for guard, tries in (("retry", [0, 1, 2]), ("report", [0])):
         scripted(monkeypatch, 0)

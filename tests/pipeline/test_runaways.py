@@ -21,7 +21,7 @@ LENGTH = (2 * FRAMES - 1) * 256
 @pytest.fixture(autouse=True)
 def _short_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "ChatTTS.pipeline.frame_generation.longest_seconds", lambda text, settings: FRAMES / 46.875
+        "ChatTTS.pipeline.speech_pass.longest_seconds", lambda text, settings: FRAMES / 46.875
     )
 
 

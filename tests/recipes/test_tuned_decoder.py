@@ -18,7 +18,7 @@ from ChatTTS.errors import AssetError, VoiceError
 from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.params import InferCodeParams
-from ChatTTS.pipeline import frame_generation
+from ChatTTS.pipeline.speech_pass import SpeechPass
 from ChatTTS.pipeline.utterance import Utterance
 from ChatTTS.voice_learning.recordings import read_recordings
 from ChatTTS.weights.tensors import read_tensors
@@ -106,10 +106,10 @@ def test_states_are_those_of_generation(chat: Chat, run: Run) -> None:
     params = InferCodeParams(spk_emb=speaker, **LIVELY).with_defaults(chat.config.defaults.code)
     deltas = [
         update.delta
-        for update in frame_generation.speak(
-            chat._loaded, [utterance], params, 3, batch_size=1, first_alone=False,
+        for update in SpeechPass(
+            chat._loaded, [utterance], params, 3, batch_size=1,
             cancelled=Cancellation(),
-        )
+        ).updates()
     ]  # fmt: skip
     codes = torch.cat([delta.ids for delta in deltas]).numpy()
     line = Line(TEXT, codes, chat.speaker.vector(speaker))

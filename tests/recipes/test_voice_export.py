@@ -17,7 +17,7 @@ from ChatTTS.front_ends import front_end_named
 from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.synthesis.vocoder import Vocoder
-from ChatTTS.pipeline.frame_generation import speak
+from ChatTTS.pipeline.speech_pass import SpeechPass
 from ChatTTS.pipeline.utterance import Utterance
 from recipes.voice import export
 from recipes.voice.batches import speech_batch
@@ -80,15 +80,14 @@ def symbols_of(text: str) -> tuple[str, ...]:
 def test_the_package_computes_what_was_trained(chat: Chat, parts: export.Parts) -> None:
     params = chat.InferCodeParams(max_new_token=12, min_new_token=12, show_tqdm=False)
     updates = list(
-        speak(
+        SpeechPass(
             chat._loaded,
             [Utterance(0, 0, TEXT)],
             params,
             0,
             batch_size=1,
-            first_alone=False,
             cancelled=Cancellation(),
-        )
+        ).updates()
     )
     codes = torch.cat([update.delta.ids for update in updates]).numpy()
     expected = torch.cat([update.delta.hiddens for update in updates])

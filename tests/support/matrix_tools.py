@@ -158,9 +158,7 @@ def velocity(name: str, **arguments: Any) -> Engine:
     given = {"kv_memory": "64MB", "num_threads": 1, **arguments}
     config = EngineArgs(model=FOLDERS[name], **given).create_engine_config()
     cached = replace(config.cache, num_blocks=blocks)
-    return Engine(
-        replace(config, cache=cached, scheduler=replace(config.scheduler, measure_costs=False))
-    )
+    return Engine(replace(config, cache=cached))
 
 
 def tight_pool(name: str) -> dict[str, Any]:

@@ -172,18 +172,12 @@ class SchedulerConfig:
         policy: ``fcfs`` (first come, first served) or ``priority`` (lower values first).
         ageing: seconds of waiting that count as much as one step of priority, so that no request
             waits for ever.
-        measure_costs: measure the next two at the start, if there is a pool to swap to.
-        swap_cost: seconds to swap a block out and in again.
-        recompute_cost: seconds to compute one position again.
     """
 
     max_num_batched_tokens: int = 128
     max_num_seqs: int = 64
     policy: str = "fcfs"
     ageing: float = 1.0
-    measure_costs: bool = True
-    swap_cost: float = 1e-3
-    recompute_cost: float = 2e-3
 
     def __post_init__(self) -> None:
         _within(
@@ -191,10 +185,8 @@ class SchedulerConfig:
         )
         if self.policy not in ("fcfs", "priority"):
             raise ConfigError(f"policy must be 'fcfs' or 'priority', not {self.policy!r}")
-        for name in ("ageing", "swap_cost", "recompute_cost"):
-            value = getattr(self, name)
-            if not isinstance(value, (int, float)) or not value > 0:
-                raise ConfigError(f"{name} must be above 0, not {shown(value)}")
+        if not isinstance(self.ageing, (int, float)) or not self.ageing > 0:
+            raise ConfigError(f"ageing must be above 0, not {shown(self.ageing)}")
 
 
 @dataclass(frozen=True)

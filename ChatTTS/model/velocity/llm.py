@@ -147,7 +147,6 @@ class LLM:
 
     def close(self) -> None:
         """End the threads, and the engine unless the caller gave it."""
-        self.tokens.close()
         if self._owns_engine:
             self.engine.close()
 

@@ -57,7 +57,6 @@ class LLMEngine:
         executor.init_workers()
         try:
             self._cache = executor.init_cache()
-            self._scheduling = executor.measure(config.scheduler)
         except BaseException:
             executor.close()
             raise
@@ -98,7 +97,7 @@ class LLMEngine:
         positions = sizes.max_position_embeddings
         self._outputs = OutputProcessor(sizes.num_vq, positions, self._no_hiddens)
         self._scheduler = Scheduler(
-            self._scheduling, self._cache, max_positions=positions, stale=stale
+            self.config.scheduler, self._cache, max_positions=positions, stale=stale
         )
         # Plans whose results have not been used yet, each with its future; the error of a plan that
         # the executor did not take.

@@ -19,10 +19,9 @@ from .block_manager import BlockSpaceManager
 from .configs import CacheConfig, SchedulerConfig
 from .plan import StepPlan, StepResult
 from .plans_in_flight import PlansInFlight
-from .policy import order_key
 from .scheduler_outputs import Advance, SchedulerStats
 from .sequence import Sequence, SequenceGroup, SequenceStatus
-from .sequence_queues import SequenceQueues, uncomputed_at_start
+from .sequence_queues import SequenceQueues, order_key, uncomputed_at_start
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ class Scheduler:
         self._blocks = BlockSpaceManager(cache)
         self._capacity = cache.capacity
         self._groups: dict[str, SequenceGroup] = {}
-        self._queues = SequenceQueues(config, self._blocks, cache.block_size)
+        self._queues = SequenceQueues(config, self._blocks)
         self._in_flight = PlansInFlight(cache.block_size, stale)
         self._arrivals = 0
         self._unfinished = 0

@@ -6,22 +6,81 @@ give up its blocks is swapped out or computed again later, and waits meanwhile.
 
 from __future__ import annotations
 
+import heapq
 from bisect import insort
 from operator import attrgetter
 
 from .block_manager import BlockSpaceManager
 from .configs import SchedulerConfig
-from .policy import WaitingQueue
-from .sequence import Sequence, SequenceStatus
+from .sequence import Sequence, SequenceGroup, SequenceStatus
+
+
+def order_key(config: SchedulerConfig, group: SequenceGroup) -> float:
+    """Return the first part of a sequence's place in the order: the lowest comes first.
+
+    Ties go by order of arrival.
+
+    Ageing lowers a priority by one for every ``ageing`` seconds of waiting. It does so for all
+    waiting requests, so their order does not change with time: ``priority - (now - arrival) /
+    ageing`` gives one order for every ``now``, and the term with ``now`` can be left out.
+    """
+    if config.policy == "fcfs":
+        return 0.0
+    return group.request.priority + group.arrival / config.ageing
+
+
+class WaitingQueue:
+    """Waiting sequences, in order. Every operation takes amortised O(log n) time."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[tuple[float, int, int], int, Sequence]] = []
+        self._live: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def push(self, seq: Sequence) -> None:
+        """Add a sequence that is not in the queue."""
+        self._live.add(seq.seq_id)
+        heapq.heappush(self._heap, (seq.order, seq.seq_id, seq))
+
+    def peek(self) -> Sequence | None:
+        """Return the first sequence without removing it, or ``None`` if the queue is empty."""
+        while self._heap:
+            seq = self._heap[0][2]
+            if seq.seq_id in self._live:
+                return seq
+            heapq.heappop(self._heap)
+        return None
+
+    def pop(self) -> Sequence:
+        """Remove the first sequence and return it.
+
+        Raises:
+            IndexError: the queue is empty.
+        """
+        seq = self.peek()
+        if seq is None:
+            raise IndexError("the queue is empty")
+        heapq.heappop(self._heap)
+        self._live.remove(seq.seq_id)
+        return seq
+
+    def discard(self, seq: Sequence) -> None:
+        """Remove a sequence, if it is there. It must never be pushed again."""
+        self._live.discard(seq.seq_id)
+        # It stays in the heap until it comes first, or until half of the heap is removed ones.
+        if len(self._heap) > 2 * len(self._live):
+            self._heap = [entry for entry in self._heap if entry[1] in self._live]
+            heapq.heapify(self._heap)
 
 
 class SequenceQueues:
     """The waiting, running and swapped sequences, in the order of the policy.
 
     Args:
-        config: the number of sequences that may run, and the costs of preemption.
+        config: the number of sequences that may run.
         blocks: gives the sequences their blocks.
-        block_size: positions of a block.
 
     Attributes:
         running: the running sequences, in order.
@@ -30,8 +89,8 @@ class SequenceQueues:
         preempted_recompute, preempted_swap: preemptions so far, by how the sequence goes on.
     """
 
-    def __init__(self, config: SchedulerConfig, blocks: BlockSpaceManager, block_size: int) -> None:
-        self._config, self._blocks, self._block_size = config, blocks, block_size
+    def __init__(self, config: SchedulerConfig, blocks: BlockSpaceManager) -> None:
+        self._blocks = blocks
         self._max_running = min(config.max_num_seqs, config.max_num_batched_tokens)
         self.running: list[Sequence] = []
         self.waiting = WaitingQueue()
@@ -76,14 +135,12 @@ class SequenceQueues:
         return seq
 
     def preempt_last(self) -> Sequence:
-        """Take the blocks from the last running sequence, choose its way back, and return it.
+        """Take the blocks from the last running sequence, and return it.
 
-        It is swapped out or computed again later, whichever is estimated to take less time.
+        It is swapped out where the host's pool has room, and computed again later where not.
         """
         seq = self.running.pop()
-        recompute = seq.computed * self._config.recompute_cost
-        swap = -(-seq.computed // self._block_size) * self._config.swap_cost
-        if swap < recompute and self._blocks.swap_out(seq):
+        if self._blocks.swap_out(seq):
             seq.status = SequenceStatus.SWAPPED
             self.num_swapped += 1
             self.preempted_swap += 1

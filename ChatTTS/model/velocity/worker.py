@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
 from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -20,15 +15,12 @@ from numpy.typing import NDArray
 
 from ...errors import ConfigError
 from ...utils import machine
-from ...utils.folders import cache_folder
 from ..cuda.failures import is_lasting, is_out_of_memory, patience, wait_for
 from ..cuda.graphs import ENGINE_PRIORITY, give_back_memory
-from ..embed import RowKind
 from ..llama.shard import Peers
 from ..tokenizer import Tokenizer
 from .configs import CacheConfig, EngineConfig
 from .first_launches import first_plans
-from .input_batch import InputBatch
 from .loaded_model import LoadedModel
 from .model_loader import ModelLoader
 from .model_runner import ModelRunner
@@ -50,14 +42,6 @@ _SHARE = 0.25
 # The maximum steps of a plan on a device that replays recorded steps. With more of them the host
 # has less to do, and new requests wait longer.
 _MAX_STEPS = 4
-
-
-@dataclass(frozen=True)
-class Costs:
-    """Measured seconds: to swap a block out and in again, and to compute one position."""
-
-    swap: float
-    recompute: float
 
 
 class Runner(Protocol):
@@ -291,62 +275,3 @@ class Worker:
             give_back_memory()  # of loading, and of models that were dropped before
             return torch.cuda.mem_get_info(device)[0]
         return machine.available_memory() // self._config.parallel.world_size
-
-    def measure(self) -> Costs:
-        """Return what a preemption costs, measured once for this model on this machine."""
-        about = (self.model.shape, self.model.how, self._config.cache, torch.__version__)
-        device = self.model.placement.device
-        gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else None
-        name = hashlib.sha256(repr((about, machine.cpu_model(), gpu)).encode()).hexdigest()[:24]
-        return remembered(cache_folder() / "costs" / f"{name}.json", self._measure)
-
-    def _measure(self) -> Costs:
-        """Time a full step and the copy of a block. This overwrites the pool's contents."""
-        rows = min(
-            self._config.scheduler.max_num_batched_tokens,
-            self.model.shape.max_position_embeddings,
-            len(self._pool) * self._config.cache.block_size,
-        )
-        batch = _dummy(rows, self._config.cache.block_size, self.model)
-        with self._stream_context():
-            forward = self.model.llama.forward
-            recompute = min(_timed(lambda: forward(batch, self._pool)) for _ in "ab")
-            swap = 2 * min(_timed(lambda: self._pool[0].cpu().clone()) for _ in "abc")
-        return Costs(swap=max(swap, 1e-9), recompute=max(recompute / rows, 1e-9))
-
-
-def remembered(file: Path, measure: Callable[[], Costs]) -> Costs:
-    """Return the costs in ``file``; if there are none, call ``measure`` and write its result."""
-    try:
-        costs = Costs(**json.loads(file.read_text(encoding="utf-8")))
-        if min(costs.swap, costs.recompute) > 0:
-            return costs
-    except (OSError, ValueError, TypeError):
-        pass  # there is no file, or it is damaged
-    costs = measure()
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(asdict(costs)), encoding="utf-8")
-    except OSError as error:
-        logger.info("measured costs are not kept: %s", error)
-    return costs
-
-
-def _timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def _dummy(rows: int, block_size: int, model: LoadedModel) -> InputBatch:
-    """Return a batch with one prompt of ``rows`` positions, in the first blocks."""
-    blocks = -(-rows // block_size)
-    return InputBatch(
-        kinds=np.full(rows, RowKind.TEXT, dtype=np.uint8),
-        ids=np.zeros((rows, model.embed.num_codebooks), dtype=np.int32),
-        vectors=np.empty((0, model.shape.hidden_size), dtype=np.float32),
-        positions=np.arange(rows, dtype=np.int32),
-        tables=np.arange(blocks, dtype=np.int32).reshape(1, blocks),
-        table_of=np.zeros(rows, dtype=np.int32),
-        draws=np.array([rows - 1], dtype=np.int32),
-    )

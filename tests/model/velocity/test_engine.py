@@ -22,7 +22,7 @@ from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import FinishReason, GenerationRequest
 from ChatTTS.model.joined import join
 from ChatTTS.model.tokenizer import Prompt
-from ChatTTS.model.velocity.configs import EngineArgs, SchedulerConfig
+from ChatTTS.model.velocity.configs import CacheConfig, EngineArgs
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.output import RequestOutput
 
@@ -381,13 +381,13 @@ def test_an_error_of_the_worker_ends_the_engine() -> None:
 
 
 def test_an_engine_that_does_not_start_closes_its_executor() -> None:
-    """The cache is allocated, and the next part of the start is interrupted."""
+    """The model is loaded, and the allocation of its cache is interrupted."""
     executor = FakeExecutor()
 
-    def interrupted(scheduler: SchedulerConfig) -> SchedulerConfig:
+    def interrupted() -> CacheConfig:
         raise KeyboardInterrupt
 
-    executor.measure = interrupted  # type: ignore[method-assign]
+    executor.init_cache = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
         LLMEngine(EngineArgs(model="none").create_engine_config(), executor)
     assert executor.is_closed

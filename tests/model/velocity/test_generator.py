@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
@@ -271,21 +270,14 @@ def test_an_engine_that_was_given_stays_open() -> None:
     with llm:
         pass
     assert not executor.is_closed
-    with pytest.raises(EngineDeadError):
-        asyncio.run(llm.tokens.prompt_async("hello"))
 
 
 # ---------------------------------------------------------------- tokenizers
 
 
-def tokenizer_threads() -> list[threading.Thread]:
-    return [t for t in threading.enumerate() if t.name.startswith("chattts-tokenizer")]
-
-
 def test_prompts_off_the_loops_thread() -> None:
-    tokens = TokenizerGroup(Tokenizer(MODEL / "asset" / "tokenizer"), threads=2)
+    tokens = TokenizerGroup(Tokenizer(MODEL / "asset" / "tokenizer"))
     texts = [f"hello number {i}" for i in range(20)]
-    assert not tokenizer_threads()
 
     async def main() -> list[Prompt]:
         work = (tokens.prompt_async(text, tags="[speed_3]") for text in texts)
@@ -296,21 +288,22 @@ def test_prompts_off_the_loops_thread() -> None:
         assert np.array_equal(
             prompt.text, tokens.tokenizer.ids(code_prompt(text, "[speed_3]", speaker=False))
         )
-    assert 1 <= len(tokenizer_threads()) <= 2
-    tokens.close()
-    assert not tokenizer_threads()
-    with pytest.raises(ConfigError, match="threads"):
-        TokenizerGroup(tokens.tokenizer, threads=0)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_a_forked_child_has_threads_of_its_own() -> None:
+def test_the_loop_goes_on_while_a_text_is_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
     tokens = TokenizerGroup(Tokenizer(MODEL / "asset" / "tokenizer"))
-    asyncio.run(tokens.prompt_async("hello"))
-    first = tokens._pool
-    tokens.after_fork()  # the fork hook calls this
-    assert tokens._pool is None
-    asyncio.run(asyncio.wait_for(tokens.prompt_async("hello"), SECONDS))
-    assert tokens._pool is not first
-    first.shutdown()
-    tokens.close()
+    may_end = threading.Event()
+
+    def slow(text: str, kind: Pass) -> str:
+        assert may_end.wait(SECONDS)
+        return text
+
+    monkeypatch.setattr(tokens, "prompt", slow)
+
+    async def main() -> Any:
+        work = asyncio.ensure_future(tokens.prompt_async("hello"))
+        await asyncio.sleep(0)
+        may_end.set()
+        return await asyncio.wait_for(work, SECONDS)
+
+    assert asyncio.run(main()) == "hello"

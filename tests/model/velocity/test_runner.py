@@ -21,7 +21,6 @@ from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation, Delta
 from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.model.velocity import model_loader
-from ChatTTS.model.velocity import worker as worker_module
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.plan import (
     BlockMove,
@@ -314,44 +313,3 @@ def test_the_callers_prompt_is_left_alone(make_worker: Callable[..., Worker]) ->
         assert np.array_equal(
             getattr(data.request.prompt, name), getattr(same.request.prompt, name)
         )
-
-
-def test_costs_are_those_of_the_gpu(
-    make_worker: Callable[..., Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another GPU in the machine has other costs."""
-    monkeypatch.setattr(worker_module, "cache_folder", lambda: tmp_path)
-    worker = make_worker()
-    cuda = torch.device("cuda:1")
-    worker.model = replace(worker.model, placement=replace(worker.model.placement, device=cuda))
-    files: list[Path] = []
-    monkeypatch.setattr(worker_module, "remembered", lambda file, measure: files.append(file))
-    for name in ("L4", "H100", "L4"):
-        monkeypatch.setattr(torch.cuda, "get_device_name", lambda _, name=name: name)
-        worker.measure()
-    assert files[0] == files[2] != files[1]
-
-
-def test_costs_are_measured_once(
-    make_worker: Callable[..., Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker_module, "cache_folder", lambda: tmp_path / "cache")
-    costs = make_worker(max_num_batched_tokens=16).measure()
-    assert costs.swap > 0
-    assert costs.recompute > 0
-    assert make_worker(max_num_batched_tokens=16).measure() == costs
-    (file,) = (tmp_path / "cache" / "costs").iterdir()
-    for damage in ("", "[]", "{}", '{"swap": 0, "recompute": 1}', '{"swap": "x", "recompute": 1}'):
-        file.write_text(damage)
-        assert make_worker(max_num_batched_tokens=16).measure().swap > 0
-    # Another block size has other costs.
-    make_worker(max_num_batched_tokens=16, block_size=16).measure()
-    assert len(list(file.parent.iterdir())) == 2
-
-
-def test_costs_that_cannot_be_kept(
-    make_worker: Callable[..., Worker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "cache").write_text("a file is where the folder should be")
-    monkeypatch.setattr(worker_module, "cache_folder", lambda: tmp_path / "cache")
-    assert make_worker(max_num_batched_tokens=16).measure().recompute > 0

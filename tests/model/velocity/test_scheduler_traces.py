@@ -57,7 +57,6 @@ def engines() -> st.SearchStrategy[dict[str, Any]]:
             "ahead": st.sampled_from([0, 0, 1, 3]),
             "stages": st.sampled_from([1, 1, 2, 3]),
             "policy": st.sampled_from(["fcfs", "priority"]),
-            "swap_cost": st.sampled_from([1e-4, 4e-3, 1.0]),
         }
     )
 
@@ -140,7 +139,6 @@ def random_engine(random: Random) -> Engine:
         stages=random.choice([1, 1, 2, 3]),
         policy=random.choice(["fcfs", "priority"]),
         ageing=random.choice([0.5, 3.0]),
-        swap_cost=random.choice([1e-4, 4e-3, 1.0]),
     )
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ...lora.names import Adapters
-from ..configs import CacheConfig, SchedulerConfig
+from ..configs import CacheConfig
 from ..plan import Future, StepPlan
 
 if TYPE_CHECKING:
@@ -54,10 +54,6 @@ class ExecutorBase(ABC):
         Raises:
             ConfigError: there is not enough memory for a single block.
         """
-
-    def measure(self, scheduler: SchedulerConfig) -> SchedulerConfig:
-        """Return the config with the measured costs of a preemption, if they can be measured."""
-        return scheduler
 
     @abstractmethod
     def execute_model(self, plan: StepPlan) -> Future:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from ....utils.fair_lock import ComputeLock, NoLock
 from ...cuda import failures
 from ...cuda.graphs import give_back_memory
-from ..configs import CacheConfig, EngineConfig, SchedulerConfig
+from ..configs import CacheConfig, EngineConfig
 from ..plan import Future, StepPlan
 from .base import ExecutorBase
 
@@ -61,12 +60,6 @@ class InProcessExecutor(ExecutorBase):
         self._loaded.init_cache(cache)
         self.depth, self.max_steps = self._loaded.depth, self._loaded.max_steps
         return cache
-
-    def measure(self, scheduler: SchedulerConfig) -> SchedulerConfig:
-        if not scheduler.measure_costs or not self._config.cache.host_memory:
-            return scheduler
-        costs = self._loaded.measure()
-        return replace(scheduler, swap_cost=costs.swap, recompute_cost=costs.recompute)
 
     def execute_model(self, plan: StepPlan) -> Future:
         return self._compute_lock.run(partial(self._loaded.execute_model, plan))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ChatTTS.pipeline.refined_words import asks_for_nothing, keeps_words
+from ChatTTS.pipeline.refine_pass import asks_for_nothing, keeps_words
 
 TEXT = "Well, maths homework was easier when I was your age, and it wasn't fun."
 

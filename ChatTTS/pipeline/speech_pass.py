@@ -1,0 +1,147 @@
+"""The speech pass: utterances to frames, batch by batch, each in the voice of its text.
+
+This part of a call knows no particular engine and no audio.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+
+import torch
+
+from ..config import AlignmentHeads
+from ..model.draws import DrawKey, Pass
+from ..model.generation import Cancellation, GenerationRequest
+from ..model.sampling_params import SamplingParams
+from ..model.tokenizer import code_prompt
+from ..params import InferCodeParams
+from ..text.duration import longest_seconds
+from .attempts import MAX_RUNAWAYS, BatchGenerator, MakeAlignment
+from .decode.schedules import FRAMES_PER_SECOND
+from .model import Model
+from .requests import batches_of, request_of
+from .utterance import Utterance, UtteranceUpdate
+from .voice import Voice, resolve_voice
+
+
+class SpeechPass:
+    """Speaks the utterances of a call.
+
+    Where nothing fixes the voice, the first utterance of a text becomes the sample prompt of the
+    rest of that text, if the checkpoint was trained to follow one.
+
+    Args:
+        batch_size: utterances that are generated side by side.
+        first_alone: generate the first utterance of every text before all the others.
+        may_restart: try an utterance again that finds no end, unless ``params`` want no retries. A
+            stream that gave out its earlier samples cannot. See ``text/duration.py``.
+        holds_back: give an utterance that may be generated again only when it is kept.
+        alignment_heads: those whose attention the updates carry.
+        align: makes the alignments of attempts, which need ``alignment_heads``.
+        mends: whether an utterance with faults is generated again; it needs ``align``.
+
+    Raises:
+        TextError, VoiceError, ConfigError: a prompt, voice or setting does not fit.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        utterances: Sequence[Utterance],
+        params: InferCodeParams,
+        seed: int,
+        *,
+        batch_size: int,
+        cancelled: Cancellation,
+        first_alone: bool = False,
+        may_restart: bool = False,
+        holds_back: bool = False,
+        alignment_heads: AlignmentHeads = (),
+        align: MakeAlignment | None = None,
+        mends: bool = False,
+    ) -> None:
+        self._model, self._params, self._seed = model, params, seed
+        self._utterances = sorted(utterances, key=lambda u: u.index)
+        self._batch_size, self._alignment_heads = batch_size, alignment_heads
+        self._named = resolve_voice(model, params)
+        self._sampling = SamplingParams.from_params(params, num_codebooks=model.config.embed.num_vq)
+        is_free = self._named.speaker is None and self._named.sample is None
+        is_steady = is_free and model.config.defaults.samples_trained
+        self._first_alone = first_alone or is_steady
+        # The texts whose first utterance the others follow; the voices of those that have ended.
+        self._followed = {u.text_index for u in utterances if u.index > 0} if is_steady else set()
+        self._voices: dict[int, Voice] = {}
+        # Of a greedy request nothing is drawn, so another attempt would be equal.
+        tries_again = may_restart and params.ensure_non_empty and not self._sampling.is_greedy
+        self._generator = BatchGenerator(
+            model,
+            params,
+            cancelled,
+            runaways=MAX_RUNAWAYS if tries_again else 1,
+            align=align,
+            mends=mends,
+            holds_back=holds_back,
+        )
+        for utterance in self._utterances:
+            self._request(utterance)  # raises before any work is done
+
+    def batches(self) -> Iterator[Sequence[Utterance]]:
+        """Yield the utterances in the batches that :meth:`updates` generates.
+
+        Where first utterances are generated alone, no batch mixes them with later ones.
+        """
+        firsts = sum(u.index == 0 for u in self._utterances) if self._first_alone else 0
+        parts = self._utterances[:firsts], self._utterances[firsts:]
+        return chain.from_iterable(batches_of(part, self._batch_size) for part in parts)
+
+    def updates(
+        self, batches: Iterable[Sequence[Utterance]] | None = None
+    ) -> Iterator[UtteranceUpdate]:
+        """Yield the new frames of all utterances.
+
+        Every utterance ends with exactly one update that has a finish reason.
+
+        Args:
+            batches: those of :meth:`batches`, whose texts may have been refined meanwhile.
+        """
+        frames: dict[int, list[torch.Tensor]] = {index: [] for index in self._followed}
+        for batch in self.batches() if batches is None else batches:
+            for update in self._generator.run({u: self._request(u) for u in batch}):
+                utterance = update.utterance
+                if utterance.index == 0 and utterance.text_index in self._followed:
+                    gained = frames[utterance.text_index]
+                    if update.is_restart:
+                        gained.clear()
+                    gained.append(update.delta.ids)
+                    if update.delta.finish is not None:
+                        self._follow(utterance, gained)
+                yield update
+
+    def _follow(self, first: Utterance, frames: Sequence[torch.Tensor]) -> None:
+        """Make an utterance that has ended the sample prompt of the rest of its text."""
+        codes = torch.cat(list(frames)).numpy()
+        if 0 < len(codes) < self._model.config.gpt.max_position_embeddings // 2:
+            said = (self._named.transcript or "") + first.spoken
+            self._voices[first.text_index] = Voice(sample=codes, transcript=said)
+
+    def _request(self, u: Utterance) -> GenerationRequest:
+        voice = self._voices.get(u.text_index, self._named)
+        # A transcript without a sample is spoken, so only the first utterance gets it.
+        says = voice.transcript if voice.sample is not None or u.number == 0 else None
+        decorated = code_prompt(
+            u.spoken, self._params.prompt, speaker=voice.speaker is not None, transcript=says
+        )
+        said = u.text if voice.sample is not None or not says else says + u.text
+        sampling = _bounded(self._sampling, longest_seconds(said, self._params.prompt))
+        key = DrawKey(self._seed, Pass.CODE, utterance=u.number)
+        request = request_of(self._model, u, decorated, sampling, key, voice)
+        return replace(request, alignment_heads=self._alignment_heads, adapter=self._named.adapter)
+
+
+def _bounded(sampling: SamplingParams, seconds: float) -> SamplingParams:
+    """Limit the new frames to ``seconds``, but to no less than the caller's minimum."""
+    most = math.ceil(seconds * FRAMES_PER_SECOND)
+    return replace(sampling, max_new=min(sampling.max_new, max(sampling.min_new, most)))

@@ -19,8 +19,8 @@ from ..model.generation import FinishReason
 from ..text.tags import without_border_breaks
 from ..utils.locks import ChangeNotifier, WakeSignal
 from .alignment.utterance_alignment import UtteranceAlignment
-from .decode.decoding import UtteranceDecoder
 from .decode.schedules import PlaybackClock
+from .decode.utterance_decoder import UtteranceDecoder
 from .decode.worker import DecodeClient, DecodeJob, DecodeWorker
 from .results import Piece, SpokenText, SpokenUtterance
 from .utterance import Utterance, UtteranceUpdate

@@ -21,8 +21,8 @@ from .alignment.utterance_alignment import UtteranceAlignment
 from .assembly import MakeDecoder, WaveformAssembler
 from .attempts import MakeAlignment
 from .call_arguments import RETRY
-from .decode.decoding import UtteranceDecoder
 from .decode.schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
+from .decode.utterance_decoder import UtteranceDecoder
 from .decode.worker import MOST_FRAMES
 from .model import Model
 from .refine_pass import may_refine, refine

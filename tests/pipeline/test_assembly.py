@@ -15,8 +15,8 @@ from ChatTTS.model.generation import Cancellation, Delta, FinishReason
 from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
 from ChatTTS.pipeline import assembly
 from ChatTTS.pipeline.assembly import WaveformAssembler
-from ChatTTS.pipeline.decode.decoding import UtteranceDecoder
 from ChatTTS.pipeline.decode.schedules import FixedSize, JustInTime, PlaybackClock
+from ChatTTS.pipeline.decode.utterance_decoder import UtteranceDecoder
 from ChatTTS.pipeline.decode.worker import MOST_FRAMES, DecodeWorker
 from ChatTTS.pipeline.results import Piece
 from ChatTTS.pipeline.streams import GenerationThread

@@ -14,7 +14,7 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
 from ChatTTS.model.tokenizer import spoken_part
 from ChatTTS.pipeline.alignment.faults import FaultFinder, FaultKind, FrameFault, Limits
-from ChatTTS.pipeline.alignment.word_alignment import LAG, WordAligner, WordFrames
+from ChatTTS.pipeline.alignment.word_aligner import LAG, WordAligner, WordFrames
 from ChatTTS.pipeline.assembly import WaveformAssembler
 from ChatTTS.pipeline.results import Fault, Piece, Waveforms
 from ChatTTS.pipeline.streams import SpeechStream

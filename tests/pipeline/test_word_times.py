@@ -15,7 +15,7 @@ from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.core import Chat
 from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.pipeline.alignment.utterance_alignment import UtteranceAlignment
-from ChatTTS.pipeline.alignment.word_alignment import WordFrames
+from ChatTTS.pipeline.alignment.word_aligner import WordFrames
 from ChatTTS.pipeline.results import Waveforms, Word
 from ChatTTS.text.alignment import text_columns
 from ChatTTS.text.spoken_words import caller_words

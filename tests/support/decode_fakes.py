@@ -14,8 +14,8 @@ from torch import Tensor
 from ChatTTS.audio.samples import Samples
 from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
-from ChatTTS.pipeline.decode.decoding import UtteranceDecoder
 from ChatTTS.pipeline.decode.schedules import FixedSize, Schedule
+from ChatTTS.pipeline.decode.utterance_decoder import UtteranceDecoder
 from ChatTTS.pipeline.decode.worker import DecodeClient, DecodeJob
 from ChatTTS.utils.fair_lock import ComputeLock
 

@@ -1,4 +1,4 @@
-"""The aligner of ``alignment/word_alignment.py``, written plainly: frame after frame."""
+"""The aligner of ``alignment/word_aligner.py``, written plainly: frame after frame."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ChatTTS.pipeline.alignment.faults import FaultFinder
-from ChatTTS.pipeline.alignment.word_alignment import LAG, WordFrames
+from ChatTTS.pipeline.alignment.word_aligner import LAG, WordFrames
 from ChatTTS.text.alignment import TextColumns
 
 _LEAST = 1e-4

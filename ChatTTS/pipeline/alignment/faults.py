@@ -1,6 +1,6 @@
 """Faults of an utterance's speech, seen in the attention that its frames pay to the text.
 
-A frame speaks one position of the text, its place on the path of ``word_alignment.py``. Words that
+A frame speaks one position of the text, its place on the path of ``word_aligner.py``. Words that
 no frame looks at were skipped. Frames that look far from their place say a word again, or out of
 its order. A place that lasts too long is sound without words.
 """

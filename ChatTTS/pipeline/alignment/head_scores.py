@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...config import AlignmentHeads
-from .word_alignment import combine_heads
+from .word_aligner import combine_heads
 
 # More heads than this cost time in every step, and none of them adds anything.
 MOST_CHOSEN = 8

@@ -11,7 +11,7 @@ from ...text.alignment import TextColumns
 from ...utils.locks import new_lock
 from ..results import Fault, Word
 from .faults import FaultFinder, FrameFault, Limits
-from .word_alignment import WordAligner, WordFrames
+from .word_aligner import WordAligner, WordFrames
 
 # Frames that may wait to be aligned. More at once cost less each, but wait in memory.
 _MOST_WAITING = 64

@@ -20,7 +20,7 @@ from ...utils import openmp
 from ...utils.fair_lock import ComputeLock
 from ...utils.locks import ChangeNotifier, WakeSignal, new_rlock
 from ...utils.process_hooks import register_thread_owner, start_thread
-from .decoding import PADDING_FRAMES, DecodeChunk, UtteranceDecoder
+from .utterance_decoder import PADDING_FRAMES, DecodeChunk, UtteranceDecoder
 
 # Frames of one batch. On a CPU more would be little faster, and would hold up the engine. A GPU
 # decodes many frames in the time of a few.

@@ -30,7 +30,7 @@ from ChatTTS.model.generation import Cancellation, Delta, GenerationRequest
 from ChatTTS.model.standard.engine import embed_prompt
 from ChatTTS.model.tokenizer import spoken_part
 from ChatTTS.pipeline.alignment.faults import FaultFinder, FaultKind, FrameFault, Limits
-from ChatTTS.pipeline.alignment.word_alignment import WordAligner
+from ChatTTS.pipeline.alignment.word_aligner import WordAligner
 from ChatTTS.text.alignment import text_columns
 from ChatTTS.text.spoken_words import caller_words
 

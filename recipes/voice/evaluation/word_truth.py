@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ChatTTS.core import Chat
 from ChatTTS.model.tokenizer import Prompt, code_prompt, spoken_part
-from ChatTTS.pipeline.alignment.word_alignment import WordAligner
+from ChatTTS.pipeline.alignment.word_aligner import WordAligner
 from ChatTTS.text.alignment import text_columns
 from ChatTTS.text.spoken_words import CallerWord, spoken_spans
 from ChatTTS.utils.progress import progress

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ChatTTS.pipeline.alignment.faults import FaultFinder, FaultKind, FrameFault, Limits
-from ChatTTS.pipeline.alignment.word_alignment import LAG, WordAligner
+from ChatTTS.pipeline.alignment.word_aligner import LAG, WordAligner
 from ChatTTS.text.alignment import TextColumns
 from ChatTTS.text.spoken_words import CallerWord
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ChatTTS.pipeline.alignment import head_scores
 from ChatTTS.pipeline.alignment.head_scores import Score, ScoredHead, choose_heads, score_heads
-from ChatTTS.pipeline.alignment.word_alignment import combine_heads
+from ChatTTS.pipeline.alignment.word_aligner import combine_heads
 
 COLUMNS = 12
 FRAMES = 3 * COLUMNS

@@ -14,8 +14,8 @@ import pytest
 from ChatTTS.audio.samples import SAMPLE_RATE
 from ChatTTS.errors import ConfigError
 from ChatTTS.params import LowLatency, as_low_latency
-from ChatTTS.pipeline.decode.decoding import CrossFade
 from ChatTTS.pipeline.decode.schedules import FixedSize, JustInTime, PlaybackClock, WholeUtterance
+from ChatTTS.pipeline.decode.utterance_decoder import CrossFade
 
 # ---------------------------------------------------------------- schedules
 

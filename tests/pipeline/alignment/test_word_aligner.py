@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ChatTTS.pipeline.alignment import word_alignment
 from ChatTTS.pipeline.alignment.faults import FaultFinder
-from ChatTTS.pipeline.alignment.word_alignment import (
+from ChatTTS.pipeline.alignment.word_aligner import (
     LAG,
     MonotonePath,
     WordAligner,
@@ -170,4 +169,4 @@ def test_words_do_not_depend_on_how_frames_come(size: int) -> None:
     words = found(size)
     assert words == found(2)
     assert [word.word for word in words] == list(range(12))
-    assert word_alignment.LAG < 32
+    assert word_aligner.LAG < 32

@@ -25,8 +25,8 @@ from ChatTTS.model.synthesis.cpu_convnext import accelerate
 from ChatTTS.model.synthesis.cpu_decoder import NativeStreamingDecoder
 from ChatTTS.model.synthesis.synthesizer import Synthesizer
 from ChatTTS.params import LowLatency
-from ChatTTS.pipeline.decode.decoding import PADDING_FRAMES, UtteranceDecoder
 from ChatTTS.pipeline.decode.schedules import FixedSize, WholeUtterance
+from ChatTTS.pipeline.decode.utterance_decoder import PADDING_FRAMES, UtteranceDecoder
 from ChatTTS.pipeline.decode.worker import decode
 from ChatTTS.pipeline.model import Model
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ChatTTS.pipeline.alignment import word_aligner
 from ChatTTS.pipeline.alignment.faults import FaultFinder
 from ChatTTS.pipeline.alignment.word_aligner import (
     LAG,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -46,6 +48,7 @@ class ServerProcess:
         running, waiting: most requests that are spoken, and that wait.
         dtype: of the language model.
         interfaces: options of the interfaces beside HTTP.
+        model: the bundled voice, or the folder of a checkpoint.
     """
 
     def __init__(
@@ -56,10 +59,11 @@ class ServerProcess:
         waiting: int,
         dtype: str,
         interfaces: Sequence[str] = ("--no-grpc",),
+        model: str = "bundled",
     ) -> None:
         self._command = [
             *(sys.executable, "-m", "ChatTTS", "serve", "--port", "0", *interfaces),
-            *("--model", "bundled", "--dtype", dtype, "--voices", str(folder)),
+            *("--model", model, "--dtype", dtype, "--voices", str(folder)),
             *("--max-running", str(running), "--max-waiting", str(waiting)),
         ]
         self.url = ""
@@ -88,6 +92,11 @@ class ServerProcess:
         self._process.terminate()
         self._process.wait(60)
 
+    @property
+    def number(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
     async def usage(self) -> Usage:
         """Return the resources that the server holds now."""
         async with httpx.AsyncClient() as client:
@@ -107,6 +116,15 @@ class ServerProcess:
             files=len(list((process / "fd").iterdir())),
             threads=len(list((process / "task").iterdir())),
         )
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine that nothing listens on."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 def _drain(lines: Iterable[str]) -> None:

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
 
 from ..common.command import check_at_least_one, new_parser, origin, write_json
-from .process import ServerProcess
+from .process import ServerProcess, free_ports
 
 TEXT = "I would like a cup of tea, please."
 VOICE = "edith"
@@ -282,7 +281,7 @@ def main() -> None:
 
 
 async def _measured(rounds: int, dtype: str) -> dict[str, list[float]]:
-    wyoming, grpc_port = _free_ports(2)
+    wyoming, grpc_port = free_ports(2)
     interfaces = ("--wyoming-port", str(wyoming), "--grpc-port", str(grpc_port))
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -292,14 +291,6 @@ async def _measured(rounds: int, dtype: str) -> dict[str, list[float]]:
     ):
         async with AsyncExitStack() as stack:
             return await measure(Asker(server.url, wyoming, grpc_port, stack), rounds)
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 async def _say(connection: ClientConnection, fields: Mapping[str, Any]) -> None:

@@ -1,0 +1,90 @@
+"""What a listener hears under open arrivals, by hand-made arrivals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from benchmarks.serving.listening import AUDIBLE, RATE, Gaps, Listening
+from benchmarks.serving.mixture import mixture
+from benchmarks.serving.open_loop import Load, highest_rate
+from benchmarks.serving.ways import Asked
+
+SECOND = 2 * RATE
+
+
+def heard(*arrivals: tuple[float, float], loud_from: float = 0.0) -> Listening:
+    """Return an answer whose parts came at some seconds, each with its seconds of sound."""
+    listening = Listening()
+    samples = np.zeros(round(sum(seconds for _, seconds in arrivals) * RATE), dtype="<i2")
+    samples[round(loud_from * RATE) :] = AUDIBLE
+    listening._sound += samples.tobytes()
+    listening.arrivals += [(moment, round(seconds * SECOND)) for moment, seconds in arrivals]
+    return listening
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize(
+    ("arrivals", "buffer", "expected"),
+    [
+        ([(1.0, 0.5), (1.4, 0.5)], 0.0, Gaps()),
+        ([(1.0, 0.5), (1.75, 0.5)], 0.0, Gaps(1, 0.25)),
+        ([(1.0, 0.5), (1.75, 0.25), (2.5, 0.5)], 0.0, Gaps(2, 0.75)),
+        # The player begins at 1.25, so it has sound until 2.25.
+        ([(1.0, 0.5), (1.25, 0.5), (2.25, 0.5)], 0.75, Gaps()),
+        ([(1.0, 0.5), (1.25, 0.5), (2.5, 0.5)], 0.75, Gaps(1, 0.25)),
+        # It never has so much sound, and begins with all of it.
+        ([(1.0, 0.5), (3.0, 0.5)], 5.0, Gaps()),
+    ],
+)
+def test_gaps_of_a_player(
+    arrivals: Sequence[tuple[float, float]], buffer: float, expected: Gaps
+) -> None:
+    assert heard(*arrivals).gaps(buffer) == expected
+
+
+@pytest.mark.smoke
+def test_silence_at_the_begin_is_waited_for() -> None:
+    assert heard((1.0, 0.5)).audible == 1.0
+    assert heard((1.0, 0.5), (1.25, 0.5), loud_from=0.25).audible == 1.25
+    assert heard((1.0, 0.25), (3.0, 0.5), loud_from=0.5).audible == 3.0  # it comes too late
+    assert heard((1.0, 0.5), loud_from=0.5).audible is None
+
+
+@pytest.mark.smoke
+def test_the_mixture_has_short_and_long_texts_and_repeats() -> None:
+    texts = mixture(40)
+    counts = sorted(len(text.split()) for text in texts)
+    assert counts[0] <= 4
+    assert 40 <= counts[-1] <= 60
+    assert 8 <= sum(count <= 6 for count in counts) <= 20
+    assert mixture(40) == texts != mixture(40, seed=2)
+
+
+@pytest.mark.smoke
+def test_the_search_ends_at_the_rate_that_fails_twice() -> None:
+    """A server that answers at once, but wrongly from some request on."""
+    asked = [Asked("a", 1), Asked("b", 2)]
+    count = 0
+
+    async def ask(_: Asked) -> Listening:
+        nonlocal count
+        count += 1
+        answer = heard((0.001, 0.01))
+        if count > 40:
+            answer.error = "503"
+        return answer
+
+    load = Load([ask], asked, None)
+
+    async def search() -> list[float]:
+        await load.learn()
+        return [figures.rate for figures in await highest_rate(load, 400.0, 50.0, 0.05)]
+
+    rates = asyncio.run(search())
+    assert rates[0] == 400.0
+    assert rates[-1] == rates[-2]
+    assert sorted(set(rates)) == sorted({*rates[:-1]})

@@ -36,7 +36,7 @@ from .model.synthesis.streaming_decoder import StreamingDecoder
 from .model.synthesis.synthesizer import Synthesizer
 from .model.synthesis.vocoder import Vocoder
 from .params import InferCodeParams, RefineTextParams
-from .pipeline.decode.worker import MOST_FRAMES, MOST_FRAMES_ON_GPU, DecodeWorker
+from .pipeline.decode.worker import MAX_FRAMES, MAX_FRAMES_ON_GPU, DecodeWorker
 from .pipeline.model import Model
 from .utils import machine
 from .weights.tensor_file import RESTORE, TensorFile
@@ -105,7 +105,7 @@ def load_model(
         vocos=vocos,
         from_hiddens=from_hiddens,
         from_codes=from_codes,
-        decode_worker=DecodeWorker(gpt.compute_lock, MOST_FRAMES_ON_GPU if on_gpu else MOST_FRAMES),
+        decode_worker=DecodeWorker(gpt.compute_lock, MAX_FRAMES_ON_GPU if on_gpu else MAX_FRAMES),
         found_heads=found,
         plain_parts=(
             partial(_audio_parts, config, assets, placement)

@@ -177,7 +177,7 @@ class GPT:
                     name,
                 )
         if not options.enable_cache:
-            logger.warning("enable_cache=False is not used: velocity always has a key-value cache")
+            logger.warning("enable_cache=False is not used: velocity always has a KV cache")
         args = EngineArgs(
             model=asset,
             dtype=str(placement.dtype).removeprefix("torch."),
@@ -355,7 +355,7 @@ def _standard_engine(
 
 
 # A Llama; its module that is not compiled, if its heads give attention; and a function that makes
-# the key-value cache of a batch for it.
+# the KV cache of a batch for it.
 _Llama = tuple[Callable[..., Any], torch.nn.Module | None, Callable[[], Any]]
 
 

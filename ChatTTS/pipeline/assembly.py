@@ -381,14 +381,14 @@ class WaveformAssembler(DecodeClient):
             finally:
                 self._is_awaited = False
 
-    def take(self, least: int = 1, most: int | None = None) -> Samples | None:
+    def take(self, min_samples: int = 1, max_samples: int | None = None) -> Samples | None:
         """Take a chunk, float32 [texts, n], of what every unfinished text can give.
 
         Texts that are finished are padded with silence.
 
         Args:
-            least: samples that a chunk must have, unless all texts are finished.
-            most: samples that a chunk may have.
+            min_samples: samples that a chunk must have, unless all texts are finished.
+            max_samples: samples that a chunk may have.
 
         Returns:
             ``None`` where there are too few samples.
@@ -396,9 +396,9 @@ class WaveformAssembler(DecodeClient):
         ready = [buffer.available for buffer in self._buffers]
         waiting = [buffer.available for buffer in self._buffers if buffer.current is not None]
         length = min(waiting) if waiting else max(ready, default=0)
-        if length == 0 or (waiting and length < least):
+        if length == 0 or (waiting and length < min_samples):
             return None
-        chunk = np.zeros((len(ready), min(length, most or length)), dtype=np.float32)
+        chunk = np.zeros((len(ready), min(length, max_samples or length)), dtype=np.float32)
         for buffer, samples in zip(self._buffers, chunk, strict=True):
             buffer.fill(samples)
         return chunk

@@ -23,7 +23,7 @@ from .attempts import MakeAlignment
 from .call_arguments import RETRY
 from .decode.schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
 from .decode.utterance_decoder import UtteranceDecoder
-from .decode.worker import MOST_FRAMES
+from .decode.worker import MAX_FRAMES
 from .model import Model
 from .refine_pass import may_refine, refine
 from .requests import choose_seed
@@ -94,7 +94,7 @@ class InferCall:
 
         def decoder(utterance: Utterance, playback: PlaybackClock) -> UtteranceDecoder:
             # In pieces where they are equal bit for bit: streams wait less for other calls then.
-            pieces = FixedSize(MOST_FRAMES, synthesizer.samples_per_frame)
+            pieces = FixedSize(MAX_FRAMES, synthesizer.samples_per_frame)
             schedule = pieces if synthesizer.is_exact else WholeUtterance()
             return UtteranceDecoder(synthesizer, schedule)
 

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 _SEEDS = 3
 # Twice what a slow speaker needs for a sample sentence: eight seconds.
-_MOST_FRAMES = 384
+_MAX_FRAMES = 384
 # The best heads alone, from which the choice is made. Attention of all others is dropped early.
 _CANDIDATES = 16
 
@@ -158,7 +158,7 @@ def _speeches(
     for seed in range(_SEEDS):
         params = InferCodeParams(
             spk_emb=voices[seed % len(voices)],
-            max_new_token=_MOST_FRAMES,
+            max_new_token=_MAX_FRAMES,
             show_tqdm=False,
             adapter=BASE,  # the choice is kept for the checkpoint, whatever is loaded beside it
         )

@@ -32,7 +32,7 @@ _DEGREES = re.compile(r"\[(oral|laugh|break)_(\d+)\]")
 _TAG = re.compile(r"\[[a-z_0-9]*\]")
 # Scripts without blanks: a break may stand behind each character.
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|[^\W_\u3040-\u30ff\u3400-\u9fff]+")
-# With [oral_n], about one filler comes for so many words over n; the longest have two words.
+# With [oral_n], about one filler comes for this number of words over n; the longest have two words.
 _WORDS_OF_A_FILLER, _SPARE = 27, 2
 
 
@@ -116,10 +116,10 @@ def keeps_words(text: str, refined: str, prompt: str) -> bool:
     if not all(word in rest for word in words):  # in this order
         return False
     added = Counter(found) - Counter(words)
-    most = _SPARE + 2 * oral * len(words) // _WORDS_OF_A_FILLER
+    max_added = _SPARE + 2 * oral * len(words) // _WORDS_OF_A_FILLER
     # A filler may be a word of the text; a repeated phrase has several.
     repeated = sum(count for word, count in added.items() if word in words)
-    return added.total() <= most and repeated <= 1
+    return added.total() <= max_added and repeated <= 1
 
 
 def _words(text: str) -> list[str]:

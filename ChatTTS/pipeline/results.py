@@ -31,7 +31,7 @@ class _Timed:
     end_character: int
 
     def shifted(self: T, samples: int) -> T:
-        """Return it as it is so many samples later."""
+        """Return it as it is some samples later."""
         first, last = self.start_sample + samples, self.end_sample + samples
         return replace(
             self,

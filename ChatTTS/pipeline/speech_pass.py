@@ -143,5 +143,5 @@ class SpeechPass:
 
 def _bounded(sampling: SamplingParams, seconds: float) -> SamplingParams:
     """Limit the new frames to ``seconds``, but to no less than the caller's minimum."""
-    most = math.ceil(seconds * FRAMES_PER_SECOND)
-    return replace(sampling, max_new=min(sampling.max_new, max(sampling.min_new, most)))
+    frames = math.ceil(seconds * FRAMES_PER_SECOND)
+    return replace(sampling, max_new=min(sampling.max_new, max(sampling.min_new, frames)))

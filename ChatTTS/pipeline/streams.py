@@ -186,7 +186,7 @@ class WaveformStream(Stream[NDArray[np.float32]], Generator[NDArray[np.float32],
     this one has the methods of that class, and names it as its own.
 
     Where the caller changed ``stream_speed``, every chunk but the last has that many samples. Where
-    the caller changed ``pass_first_n_batches``, the first chunk waits for so many batches of
+    the caller changed ``pass_first_n_batches``, the first chunk waits for that number of batches of
     frames.
     """
 
@@ -196,10 +196,10 @@ class WaveformStream(Stream[NDArray[np.float32]], Generator[NDArray[np.float32],
         super().__init__(generation, ensure_non_empty=params.ensure_non_empty)
         changed = params.stream_speed != InferCodeParams.stream_speed
         self._size = params.stream_speed if changed else None
-        self._least = self._size or 1
+        self._min_samples = self._size or 1
         if params.pass_first_n_batches != InferCodeParams.pass_first_n_batches:
             frames = params.pass_first_n_batches * params.stream_batch
-            self._least = max(self._least, frames * samples_per_frame)
+            self._min_samples = max(self._min_samples, frames * samples_per_frame)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -232,9 +232,9 @@ class WaveformStream(Stream[NDArray[np.float32]], Generator[NDArray[np.float32],
         raise (typ() if val is None else typ(val)).with_traceback(tb)
 
     def _take(self) -> NDArray[np.float32] | None:
-        chunk = self._generation.assembler.take(self._least, self._size)
+        chunk = self._generation.assembler.take(self._min_samples, self._size)
         if chunk is not None:
-            self._least = self._size or 1
+            self._min_samples = self._size or 1
         return chunk
 
 

@@ -109,13 +109,15 @@ def utterances_of(
     Raises:
         NothingToSpeakError: with ``is_strict``, where a text has no utterance.
     """
-    most = model.config.defaults.max_utterance_characters
+    max_characters = model.config.defaults.max_utterance_characters
     utterances: list[Utterance] = []
     lexicon_uses: list[tuple[LexiconUse, ...]] = []
     left_out: list[tuple[str, ...]] = []
     for number, text in enumerate(texts):
         parts = paused_parts(text, reading.lexicon)
-        spoken, lost = _spoken_pieces(parts, reading, split_text=split_text, most=most)
+        spoken, lost = _spoken_pieces(
+            parts, reading, split_text=split_text, max_characters=max_characters
+        )
         lexicon_uses.append(tuple(use for part in parts for use in part.uses))
         left_out.append(lost)
         if not spoken:
@@ -147,7 +149,7 @@ class _SpokenPiece:
 
 
 def _spoken_pieces(
-    parts: Sequence[PausedPart], reading: Reading, *, split_text: bool, most: int
+    parts: Sequence[PausedPart], reading: Reading, *, split_text: bool, max_characters: int
 ) -> tuple[list[_SpokenPiece], tuple[str, ...]]:
     """Return the utterances of all parts, and what is left out; a pause ends an utterance."""
     found: list[_SpokenPiece] = []
@@ -161,7 +163,7 @@ def _spoken_pieces(
             do_text_normalization=reading.do_text_normalization,
             do_homophone_replacement=reading.do_homophone_replacement,
             split_text=split_text,
-            max_characters=most,
+            max_characters=max_characters,
         )
         found += map(_SpokenPiece, read.utterances)
         left_out |= dict.fromkeys(read.left_out)

@@ -82,8 +82,7 @@ def log_memory(metrics: Metrics, settings: Settings) -> None:
     results = settings.result_cache_bytes
     now = resident_bytes()
     logger.info(
-        "memory: %s, %d MB more at most for the key-value cache (%d MB; --memory) and %d MB for "
-        "results",
+        "memory: %s, %d MB more at most for the KV cache (%d MB; --memory) and %d MB for results",
         "unknown now" if now is None else f"{now >> 20} MB now",
         left >> 20,
         cache >> 20,

@@ -82,7 +82,7 @@ def parse() -> argparse.Namespace:
     add_arguments(parser, streams=[1, 4, 8, 16])
     parser.add_argument("--dtype", default="float32", help="of both sides")
     parser.add_argument("--bundled", action="store_true", help="take the bundled voice")
-    parser.add_argument("--kv-memory", default="1GB", help="of the key-value cache")
+    parser.add_argument("--kv-memory", default="1GB", help="of the KV cache")
     args = parser.parse_args()
     check_arguments(parser, args)
     return args

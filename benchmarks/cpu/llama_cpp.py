@@ -204,7 +204,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=350, help="new frames of each stream")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--kv-memory", default="4GB", help="of velocity's key-value cache")
+    parser.add_argument("--kv-memory", default="4GB", help="of velocity's KV cache")
     parser.add_argument("--peer-python", type=Path, help="interpreter that has ChatTTS==0.2.5")
     parser.add_argument("--kernels", metavar="VARIANT", help="of velocity, such as x86-64-v3")
     parser.add_argument("--json", type=Path, help="write the report here")

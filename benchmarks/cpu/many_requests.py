@@ -199,7 +199,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--running", type=int, default=8, help="requests side by side at most")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=3, help="timed runs of each number")
-    parser.add_argument("--kv-memory", default="16MB", help="of the key-value cache")
+    parser.add_argument("--kv-memory", default="16MB", help="of the KV cache")
     parser.add_argument("--json", type=Path, help="write the whole report here")
     args = parser.parse_args()
     names = ("prompt", "frames", "running", "threads", "rounds", "requests")

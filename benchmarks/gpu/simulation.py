@@ -195,10 +195,10 @@ def _drain_at_leaves(patch: pytest.MonkeyPatch) -> None:
 
     ahead = Scheduler.schedule_ahead
 
-    def schedule_ahead(self: Scheduler, most: int = 1) -> Any:
+    def schedule_ahead(self: Scheduler, max_steps: int = 1) -> Any:
         plans = self._in_flight.plans
         flying = plans[-1][1] if plans else []
-        return ahead(self, most) if flying == self._queues.running else None
+        return ahead(self, max_steps) if flying == self._queues.running else None
 
     patch.setattr(Scheduler, "schedule_ahead", schedule_ahead)
 

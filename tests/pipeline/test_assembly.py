@@ -17,7 +17,7 @@ from ChatTTS.pipeline import assembly
 from ChatTTS.pipeline.assembly import WaveformAssembler
 from ChatTTS.pipeline.decode.schedules import FixedSize, JustInTime, PlaybackClock
 from ChatTTS.pipeline.decode.utterance_decoder import UtteranceDecoder
-from ChatTTS.pipeline.decode.worker import MOST_FRAMES, DecodeWorker
+from ChatTTS.pipeline.decode.worker import MAX_FRAMES, DecodeWorker
 from ChatTTS.pipeline.results import Piece
 from ChatTTS.pipeline.streams import GenerationThread
 from ChatTTS.pipeline.utterance import Utterance, UtteranceUpdate
@@ -252,7 +252,7 @@ def test_what_is_far_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     while spoken.samples < 80 and time.monotonic() < deadline:  # poll: a wait lifts the limit
         time.sleep(0.01)
     # A turn that began with room may go beyond the limit, but not by more than a turn.
-    assert 80 <= spoken.samples <= (10 + MOST_FRAMES) * 2 * HOP
+    assert 80 <= spoken.samples <= (10 + MAX_FRAMES) * 2 * HOP
     chunks = []
     while (chunk := assembler.wait(lambda: assembler.take(1, 240))) is not None:
         chunks.append(chunk)

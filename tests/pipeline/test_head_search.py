@@ -222,7 +222,7 @@ def test_a_caller_that_waits_can_be_interrupted() -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_search, "_SEEDS", 1)
-    monkeypatch.setattr(head_search, "_MOST_FRAMES", 20)
+    monkeypatch.setattr(head_search, "_MAX_FRAMES", 20)
 
 
 @pytest.mark.usefixtures("quick")

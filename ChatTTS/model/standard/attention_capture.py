@@ -25,7 +25,7 @@ class HeadAttention:
         model: a ``LlamaModel`` that is not compiled; it computes the steps.
         heads: the pairs of a layer and a head that any request of the batch wants.
         keeps_keys: whether a step computes new positions only, so that the keys of earlier ones
-            are kept here, as a key-value cache keeps them.
+            are kept here, as a KV cache keeps them.
 
     Attributes:
         model: the one given.

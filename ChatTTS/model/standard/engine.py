@@ -83,7 +83,7 @@ def load_llama(config: Any, weights: Path, device: torch.device, dtype: torch.dt
 
 
 def cache_keyword(model: Any) -> str:
-    """Return the name that the model's forward method has for its key-value cache.
+    """Return the name that the model's forward method has for its KV cache.
 
     From transformers 5.24 on it is ``cache``; the older name ends with 5.40.
     """
@@ -92,7 +92,7 @@ def cache_keyword(model: Any) -> str:
 
 
 class StandardEngine:
-    """Generation on transformers' Llama, with a key-value cache or (slowly) without.
+    """Generation on transformers' Llama, with a KV cache or (slowly) without.
 
     Args:
         model: a ``LlamaModel``.
@@ -101,7 +101,7 @@ class StandardEngine:
         max_positions: the most positions that the model can read.
         observed: the module of ``model`` that is not compiled, whose heads give attention; ``None``
             if they cannot.
-        new_cache: makes the key-value cache of a batch. If it returns ``None``, each step computes
+        new_cache: makes the KV cache of a batch. If it returns ``None``, each step computes
             all positions again, for reference.
         compute_lock: held during a step, as by all work that needs the same cores.
         adapters: those on ``model``, if there are any.

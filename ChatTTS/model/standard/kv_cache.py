@@ -1,4 +1,4 @@
-"""A key-value cache that grows in place.
+"""A KV cache that grows in place.
 
 transformers' own ``DynamicCache`` copies its whole contents at every step, to append one position.
 This one writes into buffers with spare room, which double when they are full. So the cost of a step

@@ -61,7 +61,7 @@ class BlockStore:
         except torch.cuda.OutOfMemoryError as error:
             size = before.nbytes // len(before)
             raise GenerationError(
-                f"there is no memory for a key-value cache of {after * size >> 20} MB beside the "
+                f"there is no memory for a KV cache of {after * size >> 20} MB beside the "
                 f"{before.nbytes >> 20} MB in use: pass fewer or shorter texts at a time "
                 "(max_split_batch), or load with dtype='bfloat16'"
             ) from error

@@ -15,7 +15,7 @@ class BlockPool:
 
     Args:
         size: number of blocks.
-        most_unshared: cached blocks that one sequence alone has used, before they are taken rather
+        max_unshared: cached blocks that one sequence alone has used, before they are taken rather
             than fresh ones; ``None`` for any number.
 
     Attributes:
@@ -23,9 +23,9 @@ class BlockPool:
         cached: the prefix cache's entry for each block, or ``None``.
     """
 
-    def __init__(self, size: int, most_unshared: int | None = None) -> None:
+    def __init__(self, size: int, max_unshared: int | None = None) -> None:
         self.size = size
-        self._most_unshared = size if most_unshared is None else most_unshared
+        self._max_unshared = size if max_unshared is None else max_unshared
         self.references = [0] * size
         self.cached: list[CachedBlock | None] = [None] * size
         # A stack of freed blocks: the one freed last is taken first. Memory that was never written
@@ -124,7 +124,7 @@ class BlockPool:
         Otherwise a process that speaks a long book would touch the whole pool, for prompts that
         never come again.
         """
-        return len(self._unshared) >= max(1, self._most_unshared)
+        return len(self._unshared) >= max(1, self._max_unshared)
 
     def forget(self, block: int) -> None:
         """Remove the prefix cache's entry of a block."""

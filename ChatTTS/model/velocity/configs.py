@@ -17,9 +17,9 @@ from ..lora.names import adapter_folders
 _GPU_TOKENS, _GPU_SEQS = 512, 256
 
 # The most ranks of a stage, and stages.
-_MOST_RANKS = 64
+_MAX_RANKS = 64
 # The most positions of a block or a step, blocks of a pool, and bytes of a pool.
-_MOST_POSITIONS, _MOST_BLOCKS, _MOST_BYTES = 2**16, 2**31 - 1, 2**62
+_MAX_POSITIONS, _MAX_BLOCKS, _MAX_BYTES = 2**16, 2**31 - 1, 2**62
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
@@ -37,7 +37,7 @@ def parse_memory(given: int | str, name: str) -> int:
         is_number = isinstance(given, Real) and not isinstance(given, bool)
         number = given if is_number else 0.0
     # This condition is false for NaN as well.
-    if not 1 <= number <= _MOST_BYTES:
+    if not 1 <= number <= _MAX_BYTES:
         raise ConfigError(
             f"{name} must be bytes or text such as '512MB' or '2GB', not {shown(given)}"
         )
@@ -55,11 +55,11 @@ def _within(config: Any, **bounds: tuple[int, int]) -> None:
 
     Kernels count in 32 bits, so a larger number would reach them as another one.
     """
-    for name, (least, most) in bounds.items():
+    for name, (low, high) in bounds.items():
         found = getattr(config, name)
-        if found is not None and (not isinstance(found, int) or not least <= found <= most):
+        if found is not None and (not isinstance(found, int) or not low <= found <= high):
             raise ConfigError(
-                f"{name} must be a whole number of at least {least} and at most {most}, not "
+                f"{name} must be a whole number of at least {low} and at most {high}, not "
                 f"{shown(found)}"
             )
 
@@ -124,26 +124,26 @@ class CacheConfig:
     def __post_init__(self) -> None:
         _within(
             self,
-            block_size=(1, _MOST_POSITIONS),
-            memory=(1, _MOST_BYTES),
-            host_memory=(0, _MOST_BYTES),
-            num_blocks=(1, _MOST_BLOCKS),
-            num_host_blocks=(0, _MOST_BLOCKS),
+            block_size=(1, _MAX_POSITIONS),
+            memory=(1, _MAX_BYTES),
+            host_memory=(0, _MAX_BYTES),
+            num_blocks=(1, _MAX_BLOCKS),
+            num_host_blocks=(0, _MAX_BLOCKS),
         )
         if self.sequences is not None and self.sequences < 1:
             raise ConfigError("kv_memory must have room for at least 1 sequence")
 
-    def with_blocks(self, block_bytes: int, most: int) -> CacheConfig:
+    def with_blocks(self, block_bytes: int, max_blocks: int) -> CacheConfig:
         """Return this config with the numbers of blocks.
 
         Args:
             block_bytes: the size of a block, on all ranks together.
-            most: blocks of the device's pool, if no size is given.
+            max_blocks: blocks of the device's pool, if no size is given.
 
         Raises:
             ConfigError: the given size has no room for a single block.
         """
-        blocks = self.num_blocks or most
+        blocks = self.num_blocks or max_blocks
         if self.num_blocks is None and self.memory is not None:
             blocks = self.memory // block_bytes
             if blocks < 1:
@@ -152,7 +152,7 @@ class CacheConfig:
                     f"positions takes {block_bytes}: give more"
                 )
         # More than this is more than any memory has; its allocation says so.
-        blocks, host = (min(n, _MOST_BLOCKS) for n in (blocks, self.host_memory // block_bytes))
+        blocks, host = (min(n, _MAX_BLOCKS) for n in (blocks, self.host_memory // block_bytes))
         return replace(self, num_blocks=blocks, num_host_blocks=host, block_bytes=block_bytes)
 
     @property
@@ -180,9 +180,7 @@ class SchedulerConfig:
     ageing: float = 1.0
 
     def __post_init__(self) -> None:
-        _within(
-            self, max_num_batched_tokens=(1, _MOST_POSITIONS), max_num_seqs=(1, _MOST_POSITIONS)
-        )
+        _within(self, max_num_batched_tokens=(1, _MAX_POSITIONS), max_num_seqs=(1, _MAX_POSITIONS))
         if self.policy not in ("fcfs", "priority"):
             raise ConfigError(f"policy must be 'fcfs' or 'priority', not {self.policy!r}")
         if not isinstance(self.ageing, (int, float)) or not self.ageing > 0:
@@ -205,7 +203,7 @@ class ParallelConfig:
     distributed_executor_backend: str | None = None
 
     def __post_init__(self) -> None:
-        bounds = (1, _MOST_RANKS)
+        bounds = (1, _MAX_RANKS)
         _within(self, tensor_parallel_size=bounds, pipeline_parallel_size=bounds)
         if self.distributed_executor_backend not in (None, "mp", "ray"):
             raise ConfigError(

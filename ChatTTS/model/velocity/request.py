@@ -48,7 +48,7 @@ def checked_request(
     _check_voice(prompt, model)
     if len(prompt) > capacity:
         raise GenerationError(
-            f"the prompt has {len(prompt)} positions and the key-value cache {capacity}: raise "
+            f"the prompt has {len(prompt)} positions and the KV cache {capacity}: raise "
             "kv_memory, or shorten the text or the sample prompt"
         )
     sampling = _plain_sampling(request.sampling)

@@ -114,10 +114,10 @@ class Scheduler:
             ConfigError: its id is that of an unfinished request. Nothing has changed then.
         """
         self.check(group)
-        length, most = group.prompt_length, group.request.sampling.max_new
+        length, max_new = group.prompt_length, group.request.sampling.max_new
         group.arrival = self._clock()
         # The id drawn from the last position that fits needs no place in the KV cache itself.
-        group.limit = min(most, self._max_positions - length, self._capacity + 1 - length)
+        group.limit = min(max_new, self._max_positions - length, self._capacity + 1 - length)
         key = order_key(self._config, group)
         for seq in group.sequences:
             seq.order = (key, self._arrivals, seq.sample)
@@ -172,7 +172,7 @@ class Scheduler:
             budget -= _add_chunk(chunks, new, budget)
         return self._in_flight.add(chunks, self._blocks.take_moves()) if chunks else None
 
-    def _decodes(self, most: int) -> list[Chunk]:
+    def _decodes(self, max_sequences: int) -> list[Chunk]:
         """Return the running sequences that need one position, the first ones in order.
 
         If blocks are short, the last sequences in order are preempted, so the first one always
@@ -181,7 +181,7 @@ class Scheduler:
         """
         chunks: list[Chunk] = []
         index, running = 0, self._queues.running
-        while index < len(running) and len(chunks) < most:
+        while index < len(running) and len(chunks) < max_sequences:
             seq = running[index]
             index += 1
             if seq.plans_in_flight or len(seq) - seq.computed > 1:
@@ -194,7 +194,7 @@ class Scheduler:
             chunks.append((seq, 1))
         return chunks
 
-    def schedule_ahead(self, most: int = 1) -> StepPlan | None:
+    def schedule_ahead(self, max_steps: int = 1) -> StepPlan | None:
         """Plan the steps after the last plan in flight, before its result is known.
 
         The scheduler sees that a sequence ended only with the result. Until then the sequence is
@@ -204,7 +204,7 @@ class Scheduler:
         last id is in flight is left out.
 
         Args:
-            most: the most steps to plan.
+            max_steps: the most steps to plan.
 
         Returns:
             The plan; ``None`` if the results in flight are needed first: a prompt goes on in the
@@ -220,7 +220,7 @@ class Scheduler:
         if admits and not self._may_start_ahead(len(moving)):
             return None
         lefts = (seq.group.limit - len(seq.ids) - seq.drawing for seq in moving)
-        steps = 1 if admits else min((most, *lefts))
+        steps = 1 if admits else min((max_steps, *lefts))
         # The last id that these steps draw needs no place in the KV cache yet.
         if not all(self._blocks.extend(seq, seq.drawing + steps - 1) for seq in moving):
             return None
@@ -343,14 +343,14 @@ class Scheduler:
         seq.logprob += logprob
         if len(seq.ids) < group.limit:
             return True
-        most = group.request.sampling.max_new
-        if group.limit < min(most, self._max_positions - group.prompt_length):
+        max_new = group.request.sampling.max_new
+        if group.limit < min(max_new, self._max_positions - group.prompt_length):
             logger.warning(
-                "request %r ended after %d of %d: it fills the whole key-value cache of %d "
+                "request %r ended after %d of %d: it fills the whole KV cache of %d "
                 "positions; raise kv_memory",
                 group.request_id,
                 group.limit,
-                most,
+                max_new,
                 self._capacity,
             )
         self._end(seq, FinishReason.LENGTH)

@@ -123,7 +123,7 @@ class Worker:
         except (MemoryError, OSError, OverflowError, RuntimeError, ValueError) as error:
             size = llama.block_bytes
             raise ConfigError(
-                f"there is no memory for a key-value cache of {blocks * size >> 20} MB and "
+                f"there is no memory for a KV cache of {blocks * size >> 20} MB and "
                 f"{host_blocks * size >> 20} MB to swap to ({error}): give less kv_memory or "
                 "swap_memory"
             ) from error
@@ -131,7 +131,7 @@ class Worker:
         if self.model.compiles and self.model.recorder is None:
             self._launch_all(cache)
         logger.info(
-            "key-value cache: %d blocks of %d positions, %d MB at most",
+            "KV cache: %d blocks of %d positions, %d MB at most",
             blocks,
             cache.block_size,
             blocks * llama.block_bytes >> 20,
@@ -264,7 +264,7 @@ class Worker:
         blocks = min(useful, int(self._free_memory() * _SHARE) // self.model.llama.block_bytes)
         if blocks < 1 and wanted.memory is None and wanted.num_blocks is None:
             raise ConfigError(
-                f"there is no memory for the key-value cache ({self._free_memory() >> 20} MB are "
+                f"there is no memory for the KV cache ({self._free_memory() >> 20} MB are "
                 "free): end something else, or say how much to take with kv_memory"
             )
         return blocks

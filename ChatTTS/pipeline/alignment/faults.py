@@ -40,24 +40,24 @@ class Limits:
     """The border between good speech and faults. ``docs/word-times.md`` has its measurement.
 
     Attributes:
-        least_heard: attention on a word in all frames together, for each of its positions; a word
+        min_heard: attention on a word in all frames together, for each of its positions; a word
             with less was not spoken.
-        most_left_out: positions in a row that the path may leave out.
-        least_end: frames behind the last word; with fewer it was not spoken to its end.
-        most_away: frames in a row that may look at another position than their place and its
+        max_left_out: positions in a row that the path may leave out.
+        min_end: frames behind the last word; with fewer it was not spoken to its end.
+        max_away: frames in a row that may look at another position than their place and its
             neighbours.
-        most_tail: frames that may speak one position behind the last word, if it is no control tag.
-        most_held: frames that may speak one position of a word.
-        most_blind: frames in a row that may pay less than half of their attention to the text.
+        max_tail: frames that may speak one position behind the last word, if it is no control tag.
+        max_held: frames that may speak one position of a word.
+        max_blind: frames in a row that may pay less than half of their attention to the text.
     """
 
-    least_heard: float = 0.6
-    most_left_out: int = 2
-    least_end: int = 5
-    most_away: int = 5
-    most_tail: int = 32
-    most_held: int = 36
-    most_blind: int = 12
+    min_heard: float = 0.6
+    max_left_out: int = 2
+    min_end: int = 5
+    max_away: int = 5
+    max_tail: int = 32
+    max_held: int = 48
+    max_blind: int = 12
 
 
 @dataclass(frozen=True)
@@ -148,10 +148,10 @@ class FaultFinder:
         sizes = np.bincount(self._owners[known], minlength=self._count)
         heard = np.bincount(self._owners[known], self._heard[known], self._count)
         # A word that the text given to the model does not have is no fault: its size is 0.
-        absent = heard < limits.least_heard * sizes
+        absent = heard < limits.min_heard * sizes
         places = np.array(self._places)
         behind = np.flatnonzero(self._owners == self._last).max()
-        absent[self._last] |= np.count_nonzero(places > behind) < limits.least_end
+        absent[self._last] |= np.count_nonzero(places > behind) < limits.min_end
         for first, past in _runs((absent & ~leapt).tolist()):
             end = np.flatnonzero(self._owners == past - 1).max()
             yield self._gone(first, past, int(np.searchsorted(places, end, side="right")))
@@ -165,7 +165,7 @@ class FaultFinder:
         """
         for frame in range(start, len(self._places)):
             before, place = self._places[frame - 1] if frame else -1, self._places[frame]
-            if place - before - 1 <= limits.most_left_out:
+            if place - before - 1 <= limits.max_left_out:
                 continue
             fresh = np.zeros(self._count, dtype=np.bool_)
             owners = self._owners[before + 1 : place]
@@ -183,7 +183,7 @@ class FaultFinder:
     def _repeated(self, limits: Limits) -> Iterator[FrameFault]:
         for start, end in _runs(self._is_away):
             words = [word for word in self._owners[self._looks[start:end]].tolist() if word >= 0]
-            if end - start > limits.most_away and words:
+            if end - start > limits.max_away and words:
                 yield FrameFault(FaultKind.REPEATED, min(words), max(words) + 1, start, end)
 
     def _held(self, limits: Limits) -> Iterator[FrameFault]:
@@ -196,15 +196,15 @@ class FaultFinder:
                 continue
             word = int(self._owners[place])
             may_last = place in self._tags  # such as a laugh
-            if place > behind and not may_last and end - start > limits.most_tail:
+            if place > behind and not may_last and end - start > limits.max_tail:
                 yield FrameFault(FaultKind.TAIL, self._count, self._count, start, end)
-            elif word >= 0 and end - start > limits.most_held:
+            elif word >= 0 and end - start > limits.max_held:
                 yield FrameFault(FaultKind.WORDLESS, word, word + 1, start, end)
             start = end
 
     def _blind(self, limits: Limits) -> Iterator[FrameFault]:
         for start, end in _runs(self._is_blind):
-            if end - start > limits.most_blind:
+            if end - start > limits.max_blind:
                 later = self._owners[self._places[start] :]
                 word = int(next((owner for owner in later if owner >= 0), self._count))
                 yield FrameFault(FaultKind.WORDLESS, word, word, start, end)

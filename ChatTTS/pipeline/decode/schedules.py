@@ -101,7 +101,7 @@ class JustInTime:
         samples_per_frame: of the synthesizer.
         first: frames of the first piece, and of a piece after a pause, where there is time to
             spare. Where there is less time, the piece has more frames.
-        most: frames that no piece needs to exceed.
+        max_frames: frames that no piece needs to exceed.
     """
 
     # Frames decoded before the first sample can go out, so that the first piece has few.
@@ -109,15 +109,20 @@ class JustInTime:
     # Seconds that a piece may be late beyond the delay of the last ones: a time slice of the
     # operating system.
     _SLACK = 0.02
-    # While a first piece is played, so many frames more must come than are played. A smaller lead
-    # would be used up by the cost of the many small pieces that it allows.
+    # Frames that must come while a first piece is played, for each frame that is played. A smaller
+    # lead would be used up by the cost of the many small pieces that it allows.
     _GAIN = 1.5
 
     def __init__(
-        self, playback: PlaybackClock, samples_per_frame: int, *, first: int = 4, most: int = 24
+        self,
+        playback: PlaybackClock,
+        samples_per_frame: int,
+        *,
+        first: int = 4,
+        max_frames: int = 24,
     ) -> None:
         self._playback, self._samples = playback, samples_per_frame
-        self._first, self._most = first, most
+        self._first, self._max_frames = first, max_frames
         # When the first frames were seen, and how many.
         self._began: tuple[float, int] | None = None
 
@@ -127,22 +132,22 @@ class JustInTime:
             self._began = self._playback.clock(), frames
         if ready <= 0:
             return 0.0 if fresh >= self._FEED else None
-        if ready >= self._most * self._samples:
+        if ready >= self._max_frames * self._samples:
             return 0.0
         lead, delay = self._playback.lead, self._playback.delay
         if not self._playback.has_begun or lead <= delay:  # a pause cannot be avoided
-            return 0.0 if ready >= self._least(*self._began, frames) * self._samples else None
+            return 0.0 if ready >= self._min_frames(*self._began, frames) * self._samples else None
         # A piece larger than the last ones takes longer than they did.
         is_small = ready < self._first * self._samples
         return max(0.0, lead - (1 if is_small else 2) * delay - self._SLACK)
 
-    def _least(self, began: float, seen: int, frames: int) -> int:
+    def _min_frames(self, began: float, seen: int, frames: int) -> int:
         """Return the frames of a piece that playback waits for, from the rate of frames so far."""
         came = frames - seen
         if came < self._FEED:
             return self._first
         played = came * self._samples / SAMPLE_RATE
         gain = 1 - (self._playback.clock() - began) / played  # of each frame's time
-        if gain * self._most <= self._GAIN:
-            return self._most
+        if gain * self._max_frames <= self._GAIN:
+            return self._max_frames
         return max(self._first, math.ceil(self._GAIN / gain))

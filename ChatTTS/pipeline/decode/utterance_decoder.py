@@ -23,7 +23,7 @@ from ...model.synthesis.synthesizer import Synthesizer
 from ...params import LowLatency
 from .schedules import Schedule, WholeUtterance
 
-# An early chunk is computed as if the last frame were repeated so many times and the utterance
+# An early chunk is computed as if the last frame were repeated this often and the utterance
 # ended there. That is closer to the final samples than an end right there, by 4 dB and more.
 PADDING_FRAMES = 4
 
@@ -121,15 +121,15 @@ class UtteranceDecoder:
         ready = self.synthesizer.final(self.frames) - self.given
         return self.schedule.wait(ready, self.frames - self._taken, self.frames)
 
-    def next(self, most: int) -> DecodeChunk:
+    def next(self, max_frames: int) -> DecodeChunk:
         """Take what is to be decoded now.
 
         Args:
-            most: frames that it may have, where the utterance is decoded in pieces.
+            max_frames: frames that it may have, where the utterance is decoded in pieces.
         """
         count = self.frames - self._taken
         if not self.is_whole:
-            count = min(count, most)
+            count = min(count, max_frames)
             if self.state is None:
                 self.state = self.synthesizer.begin()
         early = None

@@ -24,8 +24,8 @@ from .utterance_decoder import PADDING_FRAMES, DecodeChunk, UtteranceDecoder
 
 # Frames of one batch. On a CPU more would be little faster, and would hold up the engine. A GPU
 # decodes many frames in the time of a few.
-MOST_FRAMES = 64
-MOST_FRAMES_ON_GPU = 2048
+MAX_FRAMES = 64
+MAX_FRAMES_ON_GPU = 2048
 # A caller that leaves takes no lock and sends no signal, so the worker has to look by itself.
 _POLL_SECONDS = 1.0
 
@@ -78,15 +78,15 @@ class DecodeWorker:
 
     Args:
         compute_lock: held while a batch is computed, as by all work that needs the same cores.
-        most_frames: that a batch may have.
+        max_frames: that a batch may have.
 
     Attributes:
         lock: guards the jobs, their decoders and the clients.
     """
 
-    def __init__(self, compute_lock: ComputeLock, most_frames: int = MOST_FRAMES) -> None:
+    def __init__(self, compute_lock: ComputeLock, max_frames: int = MAX_FRAMES) -> None:
         self._compute_lock = compute_lock
-        self._most_frames = most_frames
+        self._max_frames = max_frames
         self._clients: WeakSet[DecodeClient] = WeakSet()
         self.lock = new_rlock()
         self._reset()
@@ -200,7 +200,7 @@ class DecodeWorker:
 
         A job that finds the batch full is first in the next one.
         """
-        left = self._most_frames
+        left = self._max_frames
         for job in due:
             if left > 0 and job.decoder.is_like(due[0].decoder):
                 entry = _BatchEntry(job, job.decoder.next(left), self._jobs.pop(job))

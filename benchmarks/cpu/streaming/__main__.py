@@ -210,7 +210,7 @@ def parse() -> argparse.Namespace:
         metavar="DTYPE",
         help=f"of the engine ({', '.join(_DTYPES)})",
     )
-    parser.add_argument("--kv-memory", default="1GB", help="of the key-value cache")
+    parser.add_argument("--kv-memory", default="1GB", help="of the KV cache")
     parser.add_argument(
         "--memory-seconds", type=float, default=600, help="of sound, for a stream's memory"
     )

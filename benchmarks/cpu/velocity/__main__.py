@@ -192,7 +192,7 @@ def parse() -> argparse.Namespace:
         metavar="DTYPE",
         help=f"of the engine; with 'standard:' the standard path ({', '.join(_SIDES)})",
     )
-    parser.add_argument("--kv-memory", default="1GB", help="of the key-value cache")
+    parser.add_argument("--kv-memory", default="1GB", help="of the KV cache")
     parser.add_argument(
         "--sample-frames", type=int, default=300, help="of the sample prompt that comes twice"
     )

@@ -42,7 +42,7 @@ PARTS = {
     "pauses": Part(behaviour.pauses, 50),
     "laughs": Part(behaviour.laughs, 30),
     "borders": Part(behaviour.borders, 20),
-    "requests": Part(behaviour.requests, 500),
+    "requests": Part(behaviour.requests, 1000),
     "refining": Part(behaviour.refining, 50),
     "exactness": Part(behaviour.exactness, 10),
     "rate": Part(behaviour.rate, 20),

@@ -47,12 +47,12 @@ _GOOD = "good"
 
 # Limits that are tried, each beside the usual values of the others.
 TRIED: dict[str, tuple[float, ...]] = {
-    "least_heard": (0.3, 0.45, 0.6, 0.75, 0.9),
-    "most_left_out": (1, 2, 3, 4, 5),
-    "least_end": (1, 3, 5, 7),
-    "most_away": (2, 3, 4, 5, 6),
-    "most_tail": (16, 24, 32, 48),
-    "most_held": (20, 28, 36, 48),
+    "min_heard": (0.3, 0.45, 0.6, 0.75, 0.9),
+    "max_left_out": (1, 2, 3, 4, 5),
+    "min_end": (1, 3, 5, 7),
+    "max_away": (2, 3, 4, 5, 6),
+    "max_tail": (16, 24, 32, 48),
+    "max_held": (28, 36, 48, 60),
 }
 
 

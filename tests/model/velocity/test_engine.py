@@ -265,7 +265,7 @@ def test_a_request_id_is_taken_until_its_request_ends() -> None:
 def test_a_prompt_beyond_the_pool_is_refused_with_all_requests_of_its_call() -> None:
     engine, _ = make_engine(FakeExecutor(blocks=10))
     good = make_request()
-    says = "41 positions and the key-value cache 40: raise kv_memory"
+    says = "41 positions and the KV cache 40: raise kv_memory"
     with pytest.raises(GenerationError, match=says):
         engine.add([good, make_request(length=41)])
     assert not engine.has_unfinished_requests()

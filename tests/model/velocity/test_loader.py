@@ -277,7 +277,7 @@ def test_too_little_for_one_block() -> None:
 
 @pytest.mark.parametrize("name", ["kv_memory", "swap_memory"])
 def test_more_than_there_is(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"no memory for a key-value cache.*{name}"):
+    with pytest.raises(ConfigError, match=f"no memory for a KV cache.*{name}"):
         start(**({"kv_memory": "3MB"} | {name: "1000000TB"}))
 
 

@@ -144,7 +144,7 @@ def reference(
     last = max(owners)
     behind = max(place for place, owner in enumerate(owners) if owner == last)
     for frame, (a, b) in enumerate(zip([-1, *path], path, strict=False)):
-        if b - a - 1 > limits.most_left_out:
+        if b - a - 1 > limits.max_left_out:
             fresh = set(owners[a + 1 : b]) - {-1} - leapt
             leapt |= fresh
             for first, past in stretches([word in fresh for word in range(count)]):
@@ -156,10 +156,7 @@ def reference(
         missing.append(
             bool(own)
             and word not in leapt
-            and (
-                heard < limits.least_heard * len(own)
-                or (word == last and at_end < limits.least_end)
-            )
+            and (heard < limits.min_heard * len(own) or (word == last and at_end < limits.min_end))
         )
     for first, past in stretches(missing):
         final = max(place for place, owner in enumerate(owners) if owner == past - 1)
@@ -167,17 +164,17 @@ def reference(
     looks = [int(np.argmax(frame)) for frame in weights]
     for start, end in stretches([abs(a - b) > 1 for a, b in zip(looks, path, strict=True)]):
         words = {owners[look] for look in looks[start:end]} - {-1}
-        if end - start > limits.most_away and words:
+        if end - start > limits.max_away and words:
             found.append(FrameFault(FaultKind.REPEATED, min(words), max(words) + 1, start, end))
     for place in sorted(set(path)):
         start, size = path.index(place), path.count(place)
-        if place > behind and place not in text.tags and size > limits.most_tail:
+        if place > behind and place not in text.tags and size > limits.max_tail:
             found.append(FrameFault(FaultKind.TAIL, count, count, start, start + size))
-        elif owners[place] >= 0 and size > limits.most_held:
+        elif owners[place] >= 0 and size > limits.max_held:
             word = owners[place]
             found.append(FrameFault(FaultKind.WORDLESS, word, word + 1, start, start + size))
     for start, end in stretches([sum(frame) < 0.5 for frame in weights]):
-        if end - start > limits.most_blind:
+        if end - start > limits.max_blind:
             word = min((o for o in owners[path[start] :] if o >= 0), default=count)
             found.append(FrameFault(FaultKind.WORDLESS, word, word, start, end))
     return sorted(found, key=lambda fault: (fault.start, fault.end, fault.first))

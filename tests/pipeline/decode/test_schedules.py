@@ -166,7 +166,7 @@ def test_a_device_below_real_time_pauses_seldom() -> None:
 def test_what_there_is_to_wait_for() -> None:
     clock = Clock()
     playback = PlaybackClock(clock)
-    paced = JustInTime(playback, SPF, first=4, most=24)
+    paced = JustInTime(playback, SPF, first=4, max_frames=24)
     assert paced.wait(-900, 7, 7) is None
     assert paced.wait(0, 8, 8) == 0
     assert paced.wait(3 * SPF, 3, 11) is None

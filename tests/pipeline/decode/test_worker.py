@@ -12,7 +12,7 @@ import pytest
 from ChatTTS.audio.samples import Samples
 from ChatTTS.pipeline.decode import worker as decode_worker
 from ChatTTS.pipeline.decode.schedules import FixedSize, WholeUtterance
-from ChatTTS.pipeline.decode.worker import MOST_FRAMES, DecodeWorker
+from ChatTTS.pipeline.decode.worker import MAX_FRAMES, DecodeWorker
 from ChatTTS.utils.fair_lock import NoLock
 
 from ...support.decode_fakes import (
@@ -77,7 +77,7 @@ def test_tracks_that_are_due_share_a_turn(
 def test_a_turn_is_bounded_and_the_first_job_left_out_is_first_in_the_next(
     worker: DecodeWorker, synthesizer: FakeSynthesizer
 ) -> None:
-    assert MOST_FRAMES == 64
+    assert MAX_FRAMES == 64
     jobs = [FakeJob(synthesizer).push(n) for n in (40, 30, 100, 7)]
     with worker.lock:
         for job in jobs:
@@ -91,13 +91,13 @@ def test_a_turn_is_bounded_and_the_first_job_left_out_is_first_in_the_next(
 def test_ends_without_frames_are_bounded_as_well(
     worker: DecodeWorker, synthesizer: FakeSynthesizer
 ) -> None:
-    jobs = [FakeJob(synthesizer).push(0) for _ in range(MOST_FRAMES + 3)]
+    jobs = [FakeJob(synthesizer).push(0) for _ in range(MAX_FRAMES + 3)]
     with worker.lock:
         for job in jobs:
             worker.add(job)
     for job in jobs:
         job.check()
-    assert synthesizer.advances == [[0] * MOST_FRAMES, [0] * 3]
+    assert synthesizer.advances == [[0] * MAX_FRAMES, [0] * 3]
 
 
 def test_a_turn_is_of_one_synthesizer_and_each_has_its_turn(worker: DecodeWorker) -> None:
@@ -420,7 +420,7 @@ def test_what_was_decoded_is_not_kept(worker: DecodeWorker, synthesizer: FakeSyn
 def test_at_the_end_it_stops_after_the_turn_that_is_running(
     worker: DecodeWorker, synthesizer: FakeSynthesizer
 ) -> None:
-    jobs = [FakeJob(synthesizer).push(MOST_FRAMES) for _ in range(3)]
+    jobs = [FakeJob(synthesizer).push(MAX_FRAMES) for _ in range(3)]
     synthesizer.gate.hold()
     with worker.lock:
         for job in jobs:
@@ -434,7 +434,7 @@ def test_at_the_end_it_stops_after_the_turn_that_is_running(
     ends.join(SECONDS)
     assert not ends.is_alive()
     assert not threads()
-    assert synthesizer.advances == [[MOST_FRAMES]]
+    assert synthesizer.advances == [[MAX_FRAMES]]
     worker.add(jobs[2])  # too late
     assert not threads()
 
@@ -479,5 +479,5 @@ def test_many_threads_add_and_drop(worker: DecodeWorker, synthesizer: FakeSynthe
         assert not speaker.is_alive()
     for job in jobs:
         job.check()
-    assert all(sum(counts) <= MOST_FRAMES for counts in synthesizer.advances)
+    assert all(sum(counts) <= MAX_FRAMES for counts in synthesizer.advances)
     wait_until(lambda: not threads())

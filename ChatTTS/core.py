@@ -41,6 +41,7 @@ from .text import Lexicon, Normalizer, load_homophones
 from .text.lexicon import LexiconLike
 from .text.setting_tags import known_settings
 from .utils import machine, openmp
+from .utils.garbage import return_free_memory
 from .utils.locks import new_lock
 from .utils.process_hooks import finish_before_exit
 
@@ -220,6 +221,7 @@ class Chat(ScriptCalls):
             model.gpt.close()
             del model
             give_back_memory()
+            return_free_memory()
 
     # -- voices ----------------------------------------------------------------------------
 

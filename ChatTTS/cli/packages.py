@@ -55,7 +55,6 @@ REQUIRED = (
     Package("torch>=2.7", "computes"),
     Package("transformers>=4.45,<6", "the language model"),
     Package("tokenizers>=0.20", "text to tokens"),
-    Package("vector-quantize-pytorch>=1.26", "audio codes"),
     Package("numpy>=1.26", "arrays"),
     Package("soundfile>=0.12.1", "sound files"),
     Package("soxr>=0.5", "resampling"),

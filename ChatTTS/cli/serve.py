@@ -16,7 +16,7 @@ from ..errors import ChatTTSError, ConfigError, EngineDeadError, EngineUnavailab
 from ..utils.garbage import leave_out_objects, unwatched
 from .configuration import make_configurable
 from .console import Console, UsageError, counted
-from .model import check_engine_options, choose_model, load_chat
+from .model import ModelChoice, check_engine_options, choose_model, load_chat
 from .options import Commands, add_command, read_lexicon
 from .replicas import default_running, replicated, wants_replicas
 from .serve_options import GRPC_PORT, LIMITS, SCRIPT_LIMITS, SCRIPT_SIZES, add_options
@@ -116,10 +116,12 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
             note(f"loading the model: {choice.label}")
         model: Chat | SpeechModel
         if wants_replicas(args):
+            if settings.idle_unload_seconds is not None:
+                raise UsageError("--idle-unload is for a server without replicas: leave one out")
             running = settings.limits.running
             model = stack.enter_context(replicated(args, running, choice, console))
         else:
-            model = load_chat(choice, _with_memory(args, settings), console)
+            model = _own_model(choice, _with_memory(args, settings), settings, console)
         stack.enter_context(unwatched())
         stack.enter_context(quick_turns())
         try:
@@ -130,6 +132,22 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
             _log.error("%s", error)
             return _ENGINE_FAILED
     return 0
+
+
+def _own_model(
+    choice: ModelChoice, args: argparse.Namespace, settings: Settings, console: Console
+) -> Chat | SpeechModel:
+    """Return the model in this process, which is unloaded while it is idle if that is wanted."""
+    chat = load_chat(choice, args, console)
+    if settings.idle_unload_seconds is None:
+        return chat
+    from ..serving.idle_model import IdleModel
+    from ..serving.local_model import LocalModel
+
+    def load() -> LocalModel:
+        return LocalModel(load_chat(choice, args, console))
+
+    return IdleModel(LocalModel(chat), load, settings.idle_unload_seconds)
 
 
 def _with_memory(args: argparse.Namespace, settings: Settings) -> argparse.Namespace:
@@ -226,6 +244,7 @@ def _settings(args: argparse.Namespace) -> Settings:
         names=tuple(args.name),
         trusted_proxies=tuple(args.trust_proxy),
         result_cache_bytes=args.result_cache * MEBI,
+        idle_unload_seconds=args.idle_unload,
         drain_seconds=args.drain_delay,
         shutdown_seconds=args.shutdown_seconds,
         log_texts=args.log_texts,

@@ -211,6 +211,13 @@ def _add_limits(parser: Parser) -> None:
         help="size of the cache of results for identical requests with a seed (default: no cache)",
     )
     limits.add_argument(
+        "--idle-unload",
+        type=float,
+        metavar="S",
+        help="seconds without a request after which the memory of the model goes back to the "
+        "system; the next request loads it again (default: it stays)",
+    )
+    limits.add_argument(
         "--drain-delay",
         type=float,
         default=0.0,

@@ -4,8 +4,8 @@ A code rounds a few values, each to one of its levels from -1 to 1. The code's i
 levels, those of the first value fastest. The next code of the group rounds what is left, in steps
 that are smaller by the number of levels.
 
-Codes become features here. Features become codes in vector-quantize-pytorch, which is imported
-only then, since its import takes longer than a sentence does.
+The bits are those of vector-quantize-pytorch, by which the published model was trained. Its import
+takes longer than a sentence does, and 120 MB.
 """
 
 from __future__ import annotations
@@ -61,25 +61,9 @@ class GroupedResidualCodes(nn.Module):
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return the features [B, T, dim] that codes make of some, and the indices [G, B, T, R]."""
         parts = features.chunk(len(self.rvqs), dim=-1)
-        rounded = [coder(part) for coder, part in zip(self.coders(), parts, strict=True)]
-        return torch.cat([part for part, _ in rounded], dim=-1), torch.stack(
-            [i for _, i in rounded]
-        )
-
-    def coders(self) -> list[Any]:
-        """Return each group as a ``ResidualFSQ`` of vector-quantize-pytorch with its weights."""
-        from vector_quantize_pytorch import ResidualFSQ
-
-        coders = []
-        for group in self.rvqs:
-            levels, count = group.levels, group.num_quantizers
-            with computed():
-                # Without projections of its own, for which it would draw random numbers.
-                coder = ResidualFSQ(dim=len(levels), levels=levels, num_quantizers=count)
-            coder.to(group.codebooks.device)
-            coder.project_in, coder.project_out = group.project_in, group.project_out
-            coders.append(coder)
-        return coders
+        rounded = [g.encode(g.bounded(part)) for g, part in zip(self.rvqs, parts, strict=True)]
+        found = [g.project_out(v) for g, (v, _) in zip(self.rvqs, rounded, strict=True)]
+        return torch.cat(found, dim=-1), torch.stack([indices for _, indices in rounded])
 
 
 class ResidualCodes(nn.Module):
@@ -114,9 +98,41 @@ class ResidualCodes(nn.Module):
         features: Tensor = self.project_out(values.sum(dim=0))
         return features
 
+    def bounded(self, features: Tensor) -> Tensor:
+        """Return the values [B, T, values] of features [B, T, dim], hardly beyond -1 and 1."""
+        limit = 1 + 1 / (self._counts(features) - 1)
+        return torch.tanh(self.project_in(features) / limit) * limit
+
+    def encode(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Round bounded values [B, T, values].
+
+        Returns:
+            What all codes make of the values, [B, T, values]; the codes, int32 [B, T, R].
+        """
+        counts = self._counts(values)
+        places = torch.tensor(self._places, dtype=torch.int32, device=values.device)
+        left, found, codes = values, torch.zeros_like(values), []
+        for number in range(self.num_quantizers):
+            scale = counts**-number
+            above = (counts - 1) * ((left / scale).clamp(-1.0, 1.0) + 1) / 2.0
+            chosen = (above + 0.5).floor()
+            rounded = (2.0 / (counts - 1) * chosen - 1.0) * scale
+            left, found = left - rounded, found + rounded
+            codes.append((chosen.to(torch.int32) * places).sum(dim=-1, dtype=torch.int32))
+        return found, torch.stack(codes, dim=-1)
+
+    def _counts(self, like: Tensor) -> Tensor:
+        """Return the numbers of levels as float32, on the device of ``like``."""
+        return torch.tensor(self.levels, dtype=torch.float32, device=like.device)
+
+    @property
+    def _places(self) -> list[int]:
+        """What a level of each value counts in the index of a code."""
+        return [math.prod(self.levels[:i]) for i in range(len(self.levels))]
+
     def _values(self) -> Tensor:
         levels = torch.tensor(self.levels)
-        places = torch.tensor([math.prod(self.levels[:i]) for i in range(len(levels))])
+        places = torch.tensor(self._places)
         chosen = torch.arange(self.codebook_size)[:, None] // places % levels
         values = chosen * (2 / (levels - 1)) - 1
         return torch.stack([values * levels.float() ** -i for i in range(self.num_quantizers)])

@@ -55,6 +55,11 @@ class LocalModel:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="serving_opening")
 
     @property
+    def is_loaded(self) -> bool:
+        """Return that the model is in memory, where it stays."""
+        return True
+
+    @property
     def has_alignment_heads(self) -> bool:
         """Return whether heads are known from which the times of words are found."""
         return self.chat.has_loaded() and bool(self.chat.alignment_heads)

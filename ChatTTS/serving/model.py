@@ -106,6 +106,10 @@ class SpeechModel(Protocol):
     adapters: Adapters
 
     @property
+    def is_loaded(self) -> bool:
+        """Return whether a job finds the model in memory, and does not load it first."""
+
+    @property
     def has_alignment_heads(self) -> bool:
         """Return whether heads are known from which the times of words are found."""
 

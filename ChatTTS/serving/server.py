@@ -19,6 +19,7 @@ from .deepgram import add_to as add_deepgram
 from .elevenlabs import add_to as add_elevenlabs
 from .first_use import load_readers_and_codecs, open_app
 from .http_server import serve_http
+from .idle_model import IdleModel
 from .listener import bind, connection_limits
 from .local_model import LocalModel
 from .loop_lag import watch_loop
@@ -121,6 +122,9 @@ class Server:
             starting.callback(service.shut_down_threads)
             lag = asyncio.create_task(watch_loop(service.metrics.observe_loop_lag), name="loop lag")
             starting.callback(lag.cancel)
+            if isinstance(service.model, IdleModel):
+                watching = asyncio.create_task(service.model.watch(), name="idle model")
+                starting.callback(watching.cancel)
             authenticator = Authenticator(settings.api_keys)
             self.scripts = scripts = ScriptJobs(service)
             starting.push_async_callback(scripts.close)

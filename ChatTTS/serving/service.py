@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
-from ..audio.samples import SAMPLE_RATE, Samples, digest_of
+from ..audio.samples import Samples, digest_of
 from ..errors import ChatTTSError, ConfigError, EngineDeadError
 from ..model.lora.names import BASE, chosen_adapter
 from ..text.lexicon import LexiconUse
@@ -123,13 +123,10 @@ class SpeechService:
         return self.state == "failed" or self._is_closed or self.admission.draining
 
     async def warm_up(self) -> None:
-        """Speak and encode once, so that no client waits for one-time initialisation."""
+        """Speak once, so that no client waits for one-time initialisation."""
         async with self.speak(warm_up.REQUEST) as speech:
             async for _ in speech:
                 pass
-        with contextlib.suppress(ChatTTSError):  # not every checkpoint can encode
-            sound = warm_up.sound()
-            await self.in_reader_thread(lambda: self.model.encode_sample(sound, SAMPLE_RATE))
         self.state = "ready"
 
     def start_draining(self) -> None:

@@ -1,8 +1,4 @@
-"""Speech and a recording for a server to try before its first client comes.
-
-The codec imports a thousand modules for its first recording. Other clients would wait as well,
-since an import holds Python's lock.
-"""
+"""Speech and a recording for a server to try before its first client comes."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .scale import Task
 ROOT = Path(__file__).resolve().parents[2]
 _OUTCOME = re.compile(r"\b(PASSED|FAILED|ERROR|SKIPPED|XFAIL)\b")
 # Packages that the tests' conftest.py imports beside torch.
-_WHOLE_PACKAGE = ("vector_quantize_pytorch", "soundfile", "soxr")
+_WHOLE_PACKAGE = ("soundfile", "soxr")
 _KEPT_LINES = 60
 
 

@@ -98,19 +98,17 @@ def quantize(
         they are bounded and rounded, [B, T, G * levels].
     """
     outputs, codes, unbounded = [], [], []
-    groups = quantizer.quantizer.coders()
+    groups = quantizer.quantizer.rvqs
     parts = features.transpose(1, 2).chunk(len(groups), dim=-1)
     for group, part in zip(groups, parts, strict=True):
-        limit = group.soft_clamp_input_value
         unbounded.append(group.project_in(part))
-        levels = torch.tanh(unbounded[-1] / limit) * limit  # [B, T, levels]
+        levels = group.bounded(part)  # [B, T, levels]
         with torch.no_grad():
-            chosen, code = group.layers[0](levels / group.scales[0])
+            chosen, code = group.encode(levels)
             if flipped:
                 chosen = _flipped(chosen, group.levels, flipped, generator)
-            chosen = chosen * group.scales[0]
         outputs.append(group.project_out(levels + (chosen - levels).detach()))
-        codes.append(code)
+        codes.append(code[..., 0])
     return (
         torch.cat(outputs, dim=-1).transpose(1, 2),
         torch.stack(codes, dim=1),
@@ -228,7 +226,7 @@ def start_codec(codec: DVAE, samples: Tensor) -> None:
     for layer in codec.downsample_conv:
         x = _evened(layer, x)
     features = _started(codec.encoder, x).transpose(1, 2)
-    groups = codec.vq_layer.quantizer.coders()
+    groups = codec.vq_layer.quantizer.rvqs
     for group, part in zip(groups, features.chunk(len(groups), dim=-1), strict=True):
         linear = group.project_in
         values = linear(part).flatten(0, 1)

@@ -417,7 +417,7 @@ def test_models(client: httpx.Client) -> None:
 
 
 def test_readiness(client: httpx.Client, strict: RunningServer) -> None:
-    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/health").json() == {"status": "ok", "model": "loaded"}
     assert client.get("/ready").json() == {"status": "ready"}
     unready = httpx.get(f"{strict.url}/ready")
     assert (unready.status_code, unready.json()) == (503, {"status": "starting"})

@@ -48,7 +48,7 @@ class ToneModel:
         fails: an error for each text that has one.
     """
 
-    is_exact, gives_attention, has_alignment_heads = True, True, True
+    is_exact, gives_attention, has_alignment_heads, is_loaded = True, True, True, True
     fallback: str | None = None
     adapters: Adapters = MappingProxyType({})
 

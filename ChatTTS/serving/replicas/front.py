@@ -78,6 +78,11 @@ class ReplicatedModel:
         self._known = KnownReplicas()
 
     @property
+    def is_loaded(self) -> bool:
+        """Return that the replicas have the model in memory, where it stays."""
+        return True
+
+    @property
     def has_alignment_heads(self) -> bool:
         """Return whether the replicas knew heads for the times of words when they started."""
         return self._has_alignment_heads

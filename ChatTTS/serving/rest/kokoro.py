@@ -37,7 +37,7 @@ def kokoro_routes(service: SpeechService) -> APIRouter:
         responses=ERRORS,
     )
     async def test() -> Health:
-        return Health()
+        return Health(model="loaded" if service.model.is_loaded else "unloaded")
 
     @router.post(
         "/v1/audio/voices/combine",

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from ...version import __version__
 from ..service import SpeechService
-from .schemas import Health, Readiness, ServiceStatus
+from .schemas import Health, ModelState, Readiness, ServiceStatus
 
 PUBLIC = frozenset({"/health", "/v1/health", "/ready", "/metrics", "/v1/status"})
 """Paths that need no API key."""
@@ -24,7 +24,7 @@ def operation_routes(service: SpeechService) -> APIRouter:
     )
     @router.get("/v1/health", include_in_schema=False)
     async def health() -> Health:
-        return Health()
+        return Health(model=_model_state(service))
 
     @router.get(
         "/ready",
@@ -35,7 +35,7 @@ def operation_routes(service: SpeechService) -> APIRouter:
     )
     async def ready() -> JSONResponse:
         status = 200 if service.is_ready else 503
-        return JSONResponse({"status": service.state}, status)
+        return JSONResponse({"status": service.state, "model": _model_state(service)}, status)
 
     @router.get(
         "/metrics",
@@ -77,3 +77,7 @@ def operation_routes(service: SpeechService) -> APIRouter:
         )
 
     return router
+
+
+def _model_state(service: SpeechService) -> ModelState:
+    return "loaded" if service.model.is_loaded else "unloaded"

@@ -434,16 +434,22 @@ class DeletedVoice(BaseModel):
     deleted: bool = True
 
 
+ModelState = Literal["loaded", "unloaded"]
+_OF_THE_MODEL = "Whether it is in memory; a request loads a model that was unloaded while idle."
+
+
 class Health(BaseModel):
     """The process answers."""
 
     status: Literal["ok"] = "ok"
+    model: ModelState = Field(description=_OF_THE_MODEL)
 
 
 class Readiness(BaseModel):
     """The readiness for requests of clients."""
 
     status: Literal["starting", "ready", "draining", "failed"]
+    model: ModelState = Field(description=_OF_THE_MODEL)
 
 
 class ServiceStatus(BaseModel):

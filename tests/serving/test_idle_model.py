@@ -1,0 +1,189 @@
+"""A model that is unloaded while there are no requests, and loaded again by the next one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ChatTTS.errors import AssetError
+from ChatTTS.model.velocity.metrics import Metrics
+from ChatTTS.serving.errors import UnavailableError
+from ChatTTS.serving.idle_model import IdleModel
+from ChatTTS.serving.local_model import LocalModel
+from ChatTTS.serving.model import SpeechJob
+
+from ..support.script_tools import ToneModel
+from ..support.serving_tools import PATIENCE, brief_chat
+
+JOB = SpeechJob("hello", {}, {}, seed=1)
+
+
+class Loaded(ToneModel):
+    """A model that counts, and knows whether it is closed."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number, self.is_closed = number, False
+        self.chat: Any = self
+        self.speaker = self._speaker
+
+    def metrics(self) -> Metrics:
+        return Metrics(steps=10, running=self.running, blocks=7)
+
+    def close(self) -> None:
+        super().close()
+        self.is_closed = True
+
+
+class Loads:
+    """Makes an :class:`IdleModel`, and loads what it asks for.
+
+    Attributes:
+        models: that were loaded.
+        fails: the error of the next loading.
+        may_load: loading waits for it.
+    """
+
+    def __init__(self) -> None:
+        self.models = [Loaded(0)]
+        self.fails: Exception | None = None
+        self.may_load = threading.Event()
+        self.may_load.set()
+        self.now = 0.0
+        first: Any = self.models[0]
+        load: Any = self.load
+        self.idle = IdleModel(first, load, 30.0, lambda: self.now)
+
+    def load(self) -> Loaded:
+        assert self.may_load.wait(PATIENCE)
+        if self.fails is not None:
+            raise self.fails
+        self.models.append(Loaded(len(self.models)))
+        return self.models[-1]
+
+    async def speak(self) -> None:
+        stream = await self.idle.open_stream(JOB, threading.Event())
+        try:
+            await stream.__anext__()
+        finally:
+            stream.close()
+
+    def unload(self) -> None:
+        self.now += 30
+        assert self.idle.unload_if_idle()
+
+
+@pytest.fixture
+def loads() -> Loads:
+    return Loads()
+
+
+def test_only_an_idle_model_is_unloaded_and_the_next_request_loads_it(loads: Loads) -> None:
+    async def speak_and_wait() -> None:
+        stream = await loads.idle.open_stream(JOB, threading.Event())
+        loads.now += 100
+        assert not loads.idle.unload_if_idle()  # a listener still plays
+        await stream.__anext__()
+        stream.close()
+        stream.close()
+        assert not loads.idle.unload_if_idle()  # it ended just now
+
+    asyncio.run(speak_and_wait())
+    loads.unload()
+    assert loads.models[0].is_closed
+    assert not loads.idle.is_loaded
+    assert not loads.idle.unload_if_idle()
+    asyncio.run(loads.speak())
+    assert loads.idle.is_loaded
+    assert len(loads.models) == 2
+
+
+def test_all_that_wait_get_one_model(loads: Loads) -> None:
+    async def many() -> None:
+        loads.may_load.clear()
+        speaking = asyncio.gather(*(loads.speak() for _ in range(20)))
+        await asyncio.sleep(0.02)
+        loads.may_load.set()
+        await asyncio.wait_for(speaking, PATIENCE)
+
+    loads.unload()
+    asyncio.run(many())
+    assert len(loads.models) == 2
+    assert len(loads.models[1].jobs) == 20
+    loads.unload()
+
+
+def test_a_client_that_leaves_while_it_is_loaded_does_not_keep_it(loads: Loads) -> None:
+    async def leave() -> None:
+        loads.may_load.clear()
+        task = asyncio.create_task(loads.speak())
+        await asyncio.sleep(0.02)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        loads.may_load.set()
+        await asyncio.get_running_loop().shutdown_default_executor()
+        await asyncio.sleep(0)
+
+    loads.unload()
+    asyncio.run(leave())
+    loads.unload()
+
+
+def test_a_model_that_cannot_be_loaded_is_tried_again(loads: Loads) -> None:
+    loads.unload()
+    loads.fails = AssetError("the disk is gone")
+    with pytest.raises(UnavailableError, match="the disk is gone"):
+        asyncio.run(loads.speak())
+    loads.fails = None
+    asyncio.run(loads.speak())
+    loads.unload()
+    loads.idle.close()
+    with pytest.raises(UnavailableError, match="shuts down"):
+        asyncio.run(loads.speak())
+
+
+def test_counts_go_on_and_the_state_is_the_present_one(loads: Loads) -> None:
+    assert loads.idle.metrics() == Metrics(steps=10, blocks=7)
+    loads.unload()
+    assert loads.idle.metrics() == Metrics(steps=10)
+    asyncio.run(loads.speak())
+    assert loads.idle.metrics() == Metrics(steps=20, blocks=7)
+
+
+def test_voices_are_checked_without_loading(loads: Loads) -> None:
+    loads.unload()
+    loads.idle.interrupt()
+    assert loads.idle.caches() == {}
+    assert loads.idle.config == loads.models[0].config
+    with pytest.raises(Exception, match="speaker"):
+        loads.idle.check_speaker("nonsense")
+    assert not loads.idle.is_loaded
+
+
+def test_the_sound_is_that_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = IdleModel(LocalModel(brief_chat()), lambda: LocalModel(brief_chat()), 1e-9)
+
+    async def sound() -> list[np.ndarray[Any, Any]]:
+        job = replace(JOB, sampling={"manual_seed": 1})
+        stream = await idle.open_stream(job, threading.Event())
+        pieces = []
+        try:
+            while True:
+                pieces.append((await stream.__anext__()).samples)
+        except StopAsyncIteration:
+            return pieces
+        finally:
+            stream.close()
+
+    before = np.concatenate(asyncio.run(sound()))
+    assert idle.unload_if_idle()
+    again = np.concatenate(asyncio.run(sound()))
+    idle.close()
+    assert len(before) > 1000
+    assert np.array_equal(before, again)

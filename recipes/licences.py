@@ -47,7 +47,6 @@ ALLOWED = frozenset(
 _EXCEPTIONS = frozenset({"Apache-2.0 WITH LLVM-exception"})
 # Packages under the LGPL, or with a library under it, that docs/licences.md names.
 LESSER = {
-    "frozendict": "",
     "soundfile": "LGPL-2.1-or-later",  # libsndfile, in its wheels
     "soxr": "",
 }

@@ -418,9 +418,9 @@ def test_models(client: httpx.Client) -> None:
 
 def test_readiness(client: httpx.Client, strict: RunningServer) -> None:
     assert client.get("/health").json() == {"status": "ok", "model": "loaded"}
-    assert client.get("/ready").json() == {"status": "ready"}
+    assert client.get("/ready").json() == {"status": "ready", "model": "loaded"}
     unready = httpx.get(f"{strict.url}/ready")
-    assert (unready.status_code, unready.json()) == (503, {"status": "starting"})
+    assert (unready.status_code, unready.json()["status"]) == (503, "starting")
     status = client.get("/v1/status").json()
     assert (status["state"], status["running"], status["waiting"]) == ("ready", 0, 0)
     assert (status["limit"], status["max_characters"]) == (16, 10_000)

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from ..audio.samples import SAMPLE_RATE, Samples, digest_of
 from ..errors import ChatTTSError, ConfigError, EngineDeadError
+from ..languages import language_choice
 from ..model.adapter_names import BASE, chosen_adapter
 from ..text.lexicon import LexiconUse
 from ..text.pauses import paused_parts
@@ -201,6 +202,7 @@ class SpeechService:
         """
         request = self.with_lexicon(request)
         self._check_text(request.text)
+        self.check_language(request.language)
         await self.find_lexicon_uses(request)
         interrupt = threading.Event()
         settings = request.sampling
@@ -290,6 +292,18 @@ class SpeechService:
             request, text=marked.text, segments=marked.segments, warnings=marked.warnings
         )
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of languages that requests may name, those that were registered, too."""
+        return self.model.languages
+
+    def check_language(self, code: str | None) -> None:
+        """Raise BadRequestError if a request may not name this language."""
+        if code is not None and code not in self.languages:
+            raise BadRequestError(
+                f"language must be {language_choice(self.languages)}", param="language"
+            )
+
     def check(self, request: SpeechRequest) -> FoundVoice:
         """Return the request's voice.
 
@@ -299,6 +313,7 @@ class SpeechService:
                 its lexicon has phonemes alone, and the voice reads letters.
         """
         self._check_text(request.text)
+        self.check_language(request.language)
         if not self._reads_phonemes:
             try:
                 request.lexicon.in_letters()
@@ -410,14 +425,9 @@ class SpeechService:
             voice=voice,
             sampling=request.sampling,
             seed=request.seed,
-            language=request.language,
-            refine=request.refine,
             refine_tags=request.refine_tags,
-            low_latency=request.low_latency,
             first_utterance=request.first_utterance,
-            word_times=request.word_times,
-            guard=request.guard,
-            lexicon=request.lexicon,
+            **request.manner,
         )
         if not request.segments:
             return await self.model.open_stream(job, interrupt)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..http_layers import FORM
-from ..requests import SpeechRequest, new_seed
+from ..requests import SpeechRequest
 from ..service import SpeechService
 from .errors import validation_error
 from .head import is_head
@@ -35,12 +35,9 @@ def plain_routes(service: SpeechService) -> APIRouter:
             head = Response(media_type=Format.parse(body.format).media_type)
             del head.headers["content-length"]  # it is not known
             return head
-        asked = SpeechRequest(
+        asked = SpeechRequest.of(
             body.text,
-            voice=body.voice,
-            speed=body.speed,
-            seed=new_seed() if body.seed is None else body.seed,
-            is_seeded=body.seed is not None,
+            body.request_fields(),
             guard=service.guard_of(None, is_whole=not body.stream),
             client=caller.client,
             request_id=caller.request_id,

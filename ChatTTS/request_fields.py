@@ -40,6 +40,32 @@ class Priority(IntEnum):
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """The bounds of a finite number.
+
+    Attributes:
+        rule: the bounds in words, for errors.
+        least, above, below, most: each ``None`` for no such bound.
+    """
+
+    rule: str
+    least: float | None = None
+    above: float | None = None
+    below: float | None = None
+    most: float | None = None
+
+    def allow(self, value: float) -> bool:
+        """Return whether a number is within the bounds."""
+        return (
+            math.isfinite(value)
+            and (self.least is None or value >= self.least)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+            and (self.most is None or value <= self.most)
+        )
+
+
+@dataclass(frozen=True)
 class RequestField:
     """A field of requests.
 
@@ -49,11 +75,9 @@ class RequestField:
         default: ``None`` where a field that is left out is chosen elsewhere.
         meaning: for people who write requests.
         on: the interfaces that have it, and its spelling there.
-        decides: whether the samples, words and faults of the speech depend on it.
         parameter: field of ``InferCodeParams`` that it sets; empty for other fields.
         choices: the values of a text.
-        least, above, below, most: bounds of a number.
-        rule: the bounds in words, for errors.
+        bounds: of a number.
         metavar: the value of a command's option.
         example: a value, for schemas.
     """
@@ -63,26 +87,19 @@ class RequestField:
     default: Any
     meaning: str
     on: Mapping[str, str]
-    decides: bool = False
     parameter: str = ""
     choices: tuple[str, ...] = ()
-    least: float | None = None
-    above: float | None = None
-    below: float | None = None
-    most: float | None = None
-    rule: str = ""
+    bounds: Bounds | None = None
     metavar: str | None = None
     example: Any = None
 
-    def allows(self, value: float) -> bool:
-        """Return whether a number is within the bounds."""
-        return (
-            math.isfinite(value)
-            and (self.least is None or value >= self.least)
-            and (self.above is None or value > self.above)
-            and (self.below is None or value < self.below)
-            and (self.most is None or value <= self.most)
-        )
+    @property
+    def decides(self) -> bool:
+        """Return whether the samples, words and faults of the speech depend on it.
+
+        Those of the voice are the caller's to know, since a name may change its meaning.
+        """
+        return bool(self.parameter) or self.name in _MANNER
 
     @property
     def values(self) -> str:
@@ -155,53 +172,39 @@ class Draws:
         None,
         "The same seed and text give the same speech.",
         "rest refine scripts tts websocket grpc mcp command",
-        decides=True,
         parameter="manual_seed",
-        least=-SEED_LIMIT,
-        below=SEED_LIMIT,
-        rule="a number of 64 bits",
+        bounds=Bounds("a number of 64 bits", least=-SEED_LIMIT, below=SEED_LIMIT),
         metavar="N",
     )
     temperature: float | None = _field(
         None,
         "Sampling temperature; lower is steadier, higher is livelier.",
         "rest refine scripts websocket grpc command",
-        decides=True,
         parameter="temperature",
-        least=0,
-        most=2,
-        rule="0 to 2",
+        bounds=Bounds("0 to 2", least=0, most=2),
         metavar="T",
     )
     top_p: float | None = _field(
         None,
         "Sample from the most probable tokens with this total probability (above 0, at most 1).",
         "rest refine scripts websocket grpc command",
-        decides=True,
         parameter="top_P",
-        above=0,
-        most=1,
-        rule="above 0 and at most 1",
+        bounds=Bounds("above 0 and at most 1", above=0, most=1),
         metavar="P",
     )
     top_k: int | None = _field(
         None,
         "Sample from the K most probable tokens (at least 1).",
         "rest refine scripts websocket grpc command",
-        decides=True,
         parameter="top_K",
-        least=1,
-        below=SEED_LIMIT,
-        rule="at least 1, and a number of 64 bits",
+        bounds=Bounds("at least 1, and a number of 64 bits", least=1, below=SEED_LIMIT),
         metavar="K",
     )
     speed: float = _field(
         1.0,
         "Tempo, at the same pitch.",
         "rest tts websocket grpc mcp",
-        least=SLOWEST,
-        most=FASTEST,
-        rule=f"{SLOWEST} to {FASTEST}",
+        bounds=Bounds(f"{SLOWEST} to {FASTEST}", least=SLOWEST, most=FASTEST),
     )
 
 
@@ -213,27 +216,23 @@ class Manner:
         False,
         "Put breaks and laughs into the text first.",
         "rest websocket grpc command=--refine",
-        decides=True,
     )
     low_latency: bool = _field(
         False,
         "Begin before the first samples are final.",
         "rest websocket grpc command=--low-latency",
-        decides=True,
     )
     guard: str | None = _field(
         None,
         "`report` finds skipped and repeated words; `retry` also speaks a faulty sentence again, "
         "before it is sent.",
         "rest scripts websocket grpc command=--guard",
-        decides=True,
         choices=GUARDS,
     )
     language: str | None = _field(
         None,
         "Detected from the text by default.",
         "rest refine scripts websocket grpc=language_code command=--lang",
-        decides=True,
     )
     lexicon: Lexicon = _field(  # noqa: RUF009
         _empty_lexicon,
@@ -241,14 +240,12 @@ class Manner:
         '`{"say": "u s", "exact": true}` in place of a saying is for this spelling alone, and '
         '`{"ipa": "ˈɛndʒɪn"}` (or `x-sampa`, `pinyin`) for a voice that reads phonemes.',
         "rest refine scripts websocket grpc=custom_dictionary command=--lexicon",
-        decides=True,
         example={"nginx": "engine x", "US": {"say": "u s", "exact": True}},
     )
     word_times: bool = _field(
         False,
         "Tell when each word is spoken.",
         "rest=timestamp_granularities websocket grpc=enable_word_time_offsets command=--subtitles",
-        decides=True,
     )
 
 
@@ -276,8 +273,7 @@ class RequestFields(Manner, Draws):
         None,
         "Seconds that the request may wait for its turn.",
         "rest refine",
-        least=0,
-        rule="seconds, 0 or more",
+        bounds=Bounds("seconds, 0 or more", least=0),
     )
     strict: bool = _field(
         False,
@@ -299,6 +295,7 @@ def _described(field: dataclasses.Field[Any]) -> RequestField:
     return RequestField(field.name, kind_of(field), default, **{**field.metadata, "on": on})
 
 
+_MANNER = frozenset(field.name for field in dataclasses.fields(Manner))
 REQUEST_FIELDS = tuple(_described(field) for field in dataclasses.fields(RequestFields))
 """The table."""
 

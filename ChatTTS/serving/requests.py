@@ -14,8 +14,9 @@ from ..text.pauses import LONGEST_PAUSE, total_pause
 from .errors import BadRequestError
 from .segments import Segment
 
-# Fields of requests alone that decide the speech.
+# Fields of requests alone that decide the speech, and those of jobs.
 _DECIDING = ("text", "tags", "refine_tags", "first_utterance")
+_OF_JOBS = ("text", "sampling", "seed", "refine_tags", "first_utterance")
 _ID_LENGTH = 12
 # A header has at most some kB. A character may take 12 bytes in it.
 _SHOWN_WARNINGS, _LONGEST_WARNING = 5, 100
@@ -133,8 +134,8 @@ class SpeechRequest(RequestFields):
         self._require("input", bool(self.text.strip()), "a text to speak")
         for each in REQUEST_FIELDS:
             value = getattr(self, each.name)
-            if each.rule and value is not None:
-                self._require(each.name, each.allows(value), each.rule)
+            if each.bounds is not None and value is not None:
+                self._require(each.name, each.bounds.allow(value), each.bounds.rule)
         self._require("guard", self.guard in (None, "retry", "report"), "retry or report")
         both = self.sample is not None and self.voice is not None
         self._require("voice", not both, "left out where a sample says who speaks")
@@ -149,9 +150,10 @@ class SpeechRequest(RequestFields):
         return {name: value for name, value in values.items() if value is not None}
 
     @property
-    def manner(self) -> dict[str, Any]:
-        """The fields of :class:`Manner`, which an engine gets as they are."""
-        return {each.name: getattr(self, each.name) for each in fields(Manner)}
+    def job_fields(self) -> dict[str, Any]:
+        """The fields of a ``SpeechJob``, beside the voice."""
+        names = (*_OF_JOBS, *(each.name for each in fields(Manner)))
+        return {name: getattr(self, name) for name in names}
 
     @property
     def deciding(self) -> dict[str, Any]:

@@ -292,16 +292,11 @@ class SpeechService:
             request, text=marked.text, segments=marked.segments, warnings=marked.warnings
         )
 
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """The codes of languages that requests may name, those that were registered, too."""
-        return self.model.languages
-
     def check_language(self, code: str | None) -> None:
         """Raise BadRequestError if a request may not name this language."""
-        if code is not None and code not in self.languages:
+        if code is not None and code not in self.model.languages:
             raise BadRequestError(
-                f"language must be {language_choice(self.languages)}", param="language"
+                f"language must be {language_choice(self.model.languages)}", param="language"
             )
 
     def check(self, request: SpeechRequest) -> FoundVoice:
@@ -420,15 +415,7 @@ class SpeechService:
         self, request: SpeechRequest, voice: dict[str, str], interrupt: threading.Event
     ) -> PieceStream:
         """Start to generate the speech of a request that has its turn; ``interrupt`` ends it."""
-        job = SpeechJob(
-            text=request.text,
-            voice=voice,
-            sampling=request.sampling,
-            seed=request.seed,
-            refine_tags=request.refine_tags,
-            first_utterance=request.first_utterance,
-            **request.manner,
-        )
+        job = SpeechJob(voice=voice, **request.job_fields)
         if not request.segments:
             return await self.model.open_stream(job, interrupt)
         stream = SegmentStream(

@@ -8,9 +8,10 @@ from pydantic import ConfigDict, Field
 from starlette.requests import Request
 
 from ...languages import find_language
+from ...request_fields import RequestFields
 from ..bodies import Fields, validated
 from ..errors import BadRequestError
-from ..requests import SpeechRequest, new_seed
+from ..requests import SpeechRequest
 from ..service import SpeechService
 
 _MAX_SEED = 2**32 - 1
@@ -49,14 +50,16 @@ def speech_request(
     Raises:
         ServingError: a field is wrong.
     """
-    return SpeechRequest(
-        body.text,
+    given = RequestFields(
         voice=request.path_params["voice"],
         speed=body.speed,
-        seed=new_seed() if body.seed is None else body.seed,
-        is_seeded=body.seed is not None,
-        language=find_language(body.language_code, service.languages),
+        seed=body.seed,
+        language=find_language(body.language_code, service.model.languages),
         word_times=with_times,
+    )
+    return SpeechRequest.of(
+        body.text,
+        given,
         guard=service.guard_of(None, is_whole=is_whole),
         client=request.state.client,
         request_id=request.state.request_id,

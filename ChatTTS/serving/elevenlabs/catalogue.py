@@ -111,7 +111,7 @@ def _voice(info: VoiceInfo) -> dict[str, Any]:
 
 def _model(service: SpeechService) -> dict[str, Any]:
     own = service.model.config.defaults.language
-    languages = service.languages if own is None else (own,)
+    languages = service.model.languages if own is None else (own,)
     most = service.settings.limits.characters
     return {
         "model_id": _MODEL,

@@ -93,7 +93,7 @@ class Session(SocketSession):
             sample_rate=output.sample_rate,
             bit_rate=output.bit_rate,
             seed=parse_seed(query.get("seed")),
-            language=find_language(query.get("language_code"), self.service.languages),
+            language=find_language(query.get("language_code"), self.service.model.languages),
             word_times=self.service.gives_word_times,
         )
         config.check()

@@ -65,16 +65,14 @@ def captioned_routes(service: SpeechService) -> APIRouter:
     async def create_captioned(body: CaptionedBody, request: Request) -> Response:
         """For clients of Kokoro-FastAPI. With `stream` the response has a line with such an object
         for each piece of sound, and times count from the beginning of the speech."""
-        caller = Caller.of(request)
         asked = SpeechRequest.of(
             body.input,
             body.request_fields(),
-            language=_language(body.lang_code, service.languages),
+            language=_language(body.lang_code, service.model.languages),
             word_times=body.return_timestamps,
             guard=service.guard_of(None, is_whole=not body.stream),
             may_be_silent=True,
-            client=caller.client,
-            request_id=caller.request_id,
+            **Caller.of(request).fields,
         )
         volume = 1.0 if body.volume_multiplier is None else body.volume_multiplier
         sent = CaptionedOutput(Format.parse(body.response_format), body.stream, volume)

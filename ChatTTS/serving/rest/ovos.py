@@ -39,16 +39,14 @@ def ovos_routes(service: SpeechService) -> APIRouter:
     answer = audio_answer(("wav",)) | ERRORS
 
     def speech(text: str, query: OvosQuery, request: Request) -> Response:
-        caller = Caller.of(request)
         asked = SpeechRequest(
             text,
             voice=query.voice,
             seed=_SEED,
-            language=find_language(query.lang, service.languages),
+            language=find_language(query.lang, service.model.languages),
             guard=service.guard_of(None, is_whole=True),
             may_be_silent=True,
-            client=caller.client,
-            request_id=caller.request_id,
+            **Caller.of(request).fields,
         )
         return SpeechResponse(service, asked, OutputOptions(Format.WAV, is_streamed=False))
 

@@ -17,13 +17,7 @@ def refine_routes(service: SpeechService) -> APIRouter:
     async def refine(body: RefineBody, request: Request) -> RefineAnswer:
         """Inserts control tags into the text, so that it can be read and changed before it is
         spoken. A model that was not trained to refine leaves the text unchanged."""
-        caller = Caller.of(request)
-        asked = SpeechRequest.of(
-            body.input,
-            body.request_fields(),
-            client=caller.client,
-            request_id=caller.request_id,
-        )
+        asked = SpeechRequest.of(body.input, body.request_fields(), **Caller.of(request).fields)
         utterances = await service.refine(asked, body.tags)
         return RefineAnswer(text="\n".join(utterances), utterances=utterances, seed=asked.seed)
 

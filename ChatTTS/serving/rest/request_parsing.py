@@ -35,6 +35,11 @@ class Caller:
         """Return what the middleware noted."""
         return cls(request.state.client, request.state.request_id)
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of ``SpeechRequest`` that name the caller."""
+        return {"client": self.client, "request_id": self.request_id}
+
 
 async def speech_request(
     service: SpeechService, body: SpeechBody, caller: Caller, *, is_whole: bool, **changes: Any
@@ -62,8 +67,7 @@ async def speech_request(
     others = {
         "guard": service.guard_of(given.guard, is_whole=is_whole),
         "may_be_silent": True,
-        "client": caller.client,
-        "request_id": caller.request_id,
+        **caller.fields,
     }
     return SpeechRequest.of(body.input, given, **others | voice | changes)
 

@@ -100,15 +100,10 @@ def _declared(field: RequestField) -> tuple[Any, Any]:
         kind = Literal[field.choices]
     annotation = _ANNOTATIONS.get(field.name, kind if field.default is not None else kind | None)
     examples = None if field.example is None else [field.example]
-    return annotation, Field(
-        field.default,
-        ge=field.least,
-        gt=field.above,
-        lt=field.below,
-        le=field.most,
-        description=field.meaning,
-        examples=examples,
-    )
+    about: dict[str, Any] = {"description": field.meaning, "examples": examples}
+    if (bounds := field.bounds) is not None:
+        about |= {"ge": bounds.least, "gt": bounds.above, "lt": bounds.below, "le": bounds.most}
+    return annotation, Field(field.default, **about)
 
 
 @with_fields("rest")

@@ -30,7 +30,6 @@ def plain_routes(service: SpeechService) -> APIRouter:
     answer = audio_answer(FORMATS) | ERRORS
 
     async def speech(body: PlainBody, request: Request) -> Response:
-        caller = Caller.of(request)
         if is_head(request.scope):  # players ask for the type before they ask for the sound
             head = Response(media_type=Format.parse(body.format).media_type)
             del head.headers["content-length"]  # it is not known
@@ -39,8 +38,7 @@ def plain_routes(service: SpeechService) -> APIRouter:
             body.text,
             body.request_fields(),
             guard=service.guard_of(None, is_whole=not body.stream),
-            client=caller.client,
-            request_id=caller.request_id,
+            **Caller.of(request).fields,
         )
         sent = OutputOptions(Format.parse(body.format), is_streamed=body.stream)
         return SpeechResponse(service, asked, sent)

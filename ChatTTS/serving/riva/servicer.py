@@ -135,7 +135,7 @@ class RivaServicer:
                 return _serialized(response)
             infos = await self._service.in_thread(self._service.voices.without_aliases)
             names = [info.id for info in infos]
-            for code in [defaults.language] if defaults.language else self._service.languages:
+            for code in [defaults.language] if defaults.language else self._service.model.languages:
                 parameters = {
                     "language_code": locale_of(code),
                     "voice_name": LANGUAGES[code].family if code in LANGUAGES else code,
@@ -312,7 +312,7 @@ class _CallSynthesizer:
             settings["voice"] = parsing.resolve_voice(message.voice_name, self._service.voices)
         return SpeechRequest(
             message.text,
-            language=parsing.parse_language(message.language_code, self._service.languages),
+            language=parsing.parse_language(message.language_code, self._service.model.languages),
             word_times=message.enable_word_time_offsets,
             lexicon=parsing.parse_dictionary(message.custom_dictionary),
             max_wait=call.remaining,

@@ -22,7 +22,7 @@ def describe(service: SpeechService) -> Info:
             installed=True,
             description=info.id,
             version=None,
-            languages=[info.language] if info.language else list(service.languages),
+            languages=[info.language] if info.language else list(service.model.languages),
         )
         for info in service.voices.without_aliases()
     ]

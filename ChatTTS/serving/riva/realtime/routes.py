@@ -59,7 +59,7 @@ def add_to(
         infos = await service.in_thread(service.voices.without_aliases)
         own = service.model.config.defaults.language
         names = [info.id for info in infos]
-        codes = [own] if own else service.languages
+        codes = [own] if own else service.model.languages
         return {locale_of(code): {"voices": names} for code in codes}
 
     @app.post("/v1/realtime/synthesis_sessions", include_in_schema=False)

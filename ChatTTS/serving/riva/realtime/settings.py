@@ -126,7 +126,7 @@ class SessionSettings:
             response_format=self.audio.format.value,
             sample_rate=self.audio.sample_rate,
             speed=self.audio.speed,
-            language=parse_language(self.language_code, service.languages),
+            language=parse_language(self.language_code, service.model.languages),
             lexicon=self.lexicon,
             **dict(self.configuration),
         )

@@ -96,8 +96,10 @@ def load_chat(choice: ModelChoice, args: argparse.Namespace, console: Console) -
     """Load the checkpoint by the options of :func:`~.options.add_engine_options`."""
     console.note(f"loading the model: {choice.label}")
     from ..core import Chat
+    from ..text.named_functions import register_named
 
     chat = Chat()
+    register_named(chat.normalizer, named_normalizers(args.normalizer))
     chat.load_or_raise(
         choice.source,
         custom_path=choice.path,
@@ -111,8 +113,4 @@ def load_chat(choice: ModelChoice, args: argparse.Namespace, console: Console) -
         distributed_executor_backend=args.distributed_executor_backend,
         adapter=adapter_options(args.adapter) or None,
     )
-    if places := named_normalizers(args.normalizer):
-        from ..text.named_functions import register_named
-
-        register_named(chat.normalizer, places)
     return chat

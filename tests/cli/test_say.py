@@ -24,7 +24,7 @@ from ChatTTS.pipeline.results import (
     Waveforms,
     Word,
 )
-from ChatTTS.text import LexiconUse, Normalizer
+from ChatTTS.text import LexiconUse
 
 from ..support.cli_tools import RATE, TONE, FakeChat, pcm, pipe_in
 
@@ -103,13 +103,6 @@ def test_a_dash_among_words_is_a_dash(chat: FakeChat, run: Run) -> None:
         (["hi", "--speed", "11"], "--speed"),
         (["hi", "--dtype", "int4"], "--dtype"),
         (["hi", "--colour"], "--colour"),
-        (["hi", "--lang", "fr"], "--lang must be en or zh, not 'fr'"),
-        (["hi", "--normalizer", "fr=texts"], "LANGUAGE=MODULE:FUNCTION"),
-        (["hi", *["--normalizer", "fr=a:b"] * 2], "names 'fr' twice"),
-        (
-            ["hi", "--lang", "de", "--normalizer", "fr=a:b", "--normalizer", "zh=a:b"],
-            "--lang must be en, zh or fr, not 'de'",
-        ),
     ],
 )
 def test_a_wrong_command_line_is_one_line_and_2(
@@ -309,22 +302,6 @@ def test_refining_is_asked_for(
     assert chat.asked["params_refine_text"]["manual_seed"] == 1
     run("say", "hi", "--model", model, "--oral", "2", "--no-refine")
     assert chat.asked["skip_refine_text"] is True
-
-
-def test_a_language_of_the_user(chat: FakeChat, run: Run) -> None:
-    named = ("--normalizer", f"fr={__name__}:in_capitals", "--lang", "fr")
-    for command in (("say", "bonjour"), ("refine", "bonjour", "--seed", "1")):
-        chat.normalizer = Normalizer()
-        assert run(*command, *named)[0] == 0
-        assert chat.asked["lang"] == "fr"
-        assert chat.normalizer.normalizers == {"fr": in_capitals}
-    status, _, err = run("say", "hi", "--normalizer", "fr=tests.nowhere:read")
-    assert status == 1
-    assert "the function 'tests.nowhere:read' cannot be imported" in err
-
-
-def in_capitals(text: str) -> str:
-    return text.upper()
 
 
 def test_an_adapter_as_voice(chat: FakeChat, run: Run) -> None:

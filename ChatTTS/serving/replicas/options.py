@@ -82,6 +82,7 @@ class LoadOptions:
             ChatTTSError: it cannot be loaded; the message names the cause.
         """
         chat = Chat()
+        register_named(chat.normalizer, dict(self.normalizers))
         chat.load_or_raise(
             self.source,
             custom_path=self.path,
@@ -94,7 +95,6 @@ class LoadOptions:
             pipeline_parallel_size=self.pipeline_parallel_size,
             adapter=dict(self.adapters) or None,
         )
-        register_named(chat.normalizer, dict(self.normalizers))
         return chat
 
 

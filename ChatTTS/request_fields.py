@@ -57,7 +57,7 @@ class Bounds:
     def allow(self, value: float) -> bool:
         """Return whether a number is within the bounds."""
         return (
-            math.isfinite(value)
+            -math.inf < value < math.inf  # also false for NaN
             and (self.least is None or value >= self.least)
             and (self.above is None or value > self.above)
             and (self.below is None or value < self.below)

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ChatTTS.request_fields import GUARDS, REQUEST_FIELDS, Priority, RequestField, fields_on
+from ChatTTS.request_fields import (
+    GUARDS,
+    INTERFACES,
+    REQUEST_FIELDS,
+    Priority,
+    RequestField,
+    fields_on,
+)
 from ChatTTS.serving.errors import BadRequestError
 from ChatTTS.serving.mcp import make_server
 from ChatTTS.serving.requests import SpeechRequest
@@ -68,6 +75,11 @@ def outside(field: RequestField) -> float:
 
 def named(field: RequestField) -> str:
     return field.name
+
+
+def test_the_table_names_interfaces() -> None:
+    assert {name for field in REQUEST_FIELDS for name in field.on} == {*INTERFACES}
+    assert VALUES.keys() == {field.name for field in REQUEST_FIELDS}
 
 
 def test_the_document_has_the_table() -> None:
@@ -138,7 +150,7 @@ def test_tools_have_every_field() -> None:
 @pytest.mark.parametrize("field", BOUNDED, ids=named)
 def test_a_request_knows_the_bounds(field: RequestField) -> None:
     assert field.bounds is not None
-    for value in (outside(field), float("nan"), float("inf")):
+    for value in (outside(field), float("nan"), float("inf"), -(10**400)):
         with pytest.raises(BadRequestError, match=f"^{field.name} must be {field.bounds.rule}$"):
             SpeechRequest("Hello.", **dict[str, Any]({field.name: value}))
 

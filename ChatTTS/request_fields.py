@@ -41,7 +41,7 @@ class Priority(IntEnum):
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of a finite number.
+    """The bounds of a number; an infinite one is within none.
 
     Attributes:
         rule: the bounds in words, for errors.

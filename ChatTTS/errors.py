@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .languages import language_name
+
 _SHOWN = 40  # characters of a text
 _SHOWN_VALUE = 80  # characters of an invalid value
 _SHOWN_WORDS = 3
-_LANGUAGES = {"en": "English", "zh": "Chinese"}
 
 
 def shown(value: object) -> str:
@@ -81,7 +82,7 @@ class NothingToSpeakError(TextError):
             "knows"
         )
         if left_out:
-            known = " and ".join(_LANGUAGES.get(code, code) for code in languages)
+            known = " and ".join(map(language_name, languages))
             speaks = f"it speaks {known}, and " if known else "it "
             message += f": {speaks}cannot speak {named_parts(left_out)}"
         super().__init__(message)

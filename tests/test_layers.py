@@ -11,11 +11,12 @@ from .support.source_imports import imports_of, modules
 # The names at the top of the package, from the lowest to the highest. One may import those on lines
 # above its own, and no others.
 LAYERS = """
+languages
 errors version lazy_names coexistence
 spoken_form
 utils
 text
-front_ends params
+front_ends params request_fields
 config
 checkpoints weights
 audio

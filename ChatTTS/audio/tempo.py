@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import AudioError
+from ..request_fields import FASTEST, SLOWEST
 from .samples import Samples
 
 if TYPE_CHECKING:
     import av.filter
-
-SLOWEST, FASTEST = 0.25, 4.0  # bounds of ``speed``
 
 # Below this range atempo refuses; above it, atempo skips samples instead of joining fragments.
 _SLOWEST_FILTER, _FASTEST_FILTER = 0.5, 2.0

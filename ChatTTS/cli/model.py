@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..config import Config
 from ..errors import AssetError
 from .console import Console
-from .options import adapter_options
+from .options import adapter_options, named_normalizers
 
 if TYPE_CHECKING:
     from ..checkpoints.assets import AssetFolder
@@ -76,8 +76,9 @@ def check_engine_options(args: argparse.Namespace) -> None:
 
     Raises:
         ConfigError: a value is invalid; the message names it.
-        UsageError: an adapter's name is invalid.
+        UsageError: an adapter's name is invalid, or a normalizer is.
     """
+    named_normalizers(args.normalizer)
     from ..model.velocity.configs import EngineArgs
 
     EngineArgs(
@@ -95,8 +96,10 @@ def load_chat(choice: ModelChoice, args: argparse.Namespace, console: Console) -
     """Load the checkpoint by the options of :func:`~.options.add_engine_options`."""
     console.note(f"loading the model: {choice.label}")
     from ..core import Chat
+    from ..text.named_functions import register_named
 
     chat = Chat()
+    register_named(chat.normalizer, named_normalizers(args.normalizer))
     chat.load_or_raise(
         choice.source,
         custom_path=choice.path,

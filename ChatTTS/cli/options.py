@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from ..errors import ConfigError, printable
+from ..languages import LANGUAGES, known_languages, language_choice
+from ..request_fields import fields_on
 from .configuration import Configuration
 from .console import UsageError
 
@@ -80,9 +82,7 @@ def add_text_options(parser: Parser) -> None:
     )
     group = parser.add_argument_group("text")
     add_file_option(group)
-    group.add_argument(
-        "--lang", choices=("en", "zh"), help="language; detected from the text by default"
-    )
+    add_language_option(group)
     group.add_argument(
         "--no-normalize",
         dest="normalize",
@@ -96,6 +96,28 @@ def add_text_options(parser: Parser) -> None:
         help="do not cut a long text into sentences",
     )
     add_lexicon_option(group, "how words of yours are said")
+
+
+def add_language_option(group: Any) -> None:
+    """Add the option that names the language of a text."""
+    group.add_argument(
+        "--lang",
+        metavar="LANGUAGE",
+        help=f"{language_choice(LANGUAGES)}, or one of --normalizer; detected from the text by "
+        "default",
+    )
+
+
+def language_of(args: argparse.Namespace) -> str | None:
+    """Return the language of ``--lang``.
+
+    Raises:
+        UsageError: it is neither built in nor one of ``--normalizer``.
+    """
+    known = known_languages(named_normalizers(args.normalizer))
+    if args.lang not in (None, *known):
+        raise UsageError(f"--lang must be {language_choice(known)}, not {args.lang!r}")
+    return None if args.lang is None else str(args.lang)
 
 
 def add_lexicon_option(group: Any, what: str) -> None:
@@ -134,7 +156,7 @@ def add_file_option(group: Any) -> None:
 def text_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of ``Chat.infer`` for the options of :func:`add_text_options`."""
     return {
-        "lang": args.lang,
+        "lang": language_of(args),
         "do_text_normalization": args.normalize,
         "split_text": args.split,
         "lexicon": read_lexicon(args.lexicon),
@@ -191,6 +213,14 @@ def add_engine_options(parser: Parser, *, takes_adapters: bool = True) -> None:
             "Without a name it speaks where no voice is chosen; may be repeated",
         )
     group.add_argument(
+        "--normalizer",
+        action="append",
+        default=[],
+        metavar="LANGUAGE=MODULE:FUNCTION",
+        help="let this function of a Python module write out the texts of a language, also of a "
+        "new one; may be repeated",
+    )
+    group.add_argument(
         "--tensor-parallel-size",
         type=int,
         default=1,
@@ -235,38 +265,40 @@ def adapter_options(given: Sequence[str]) -> dict[str, Path]:
     return folders
 
 
+def named_normalizers(given: Sequence[str]) -> dict[str, str]:
+    """Return the functions of ``--normalizer``, as ``MODULE:FUNCTION``, by their languages.
+
+    Raises:
+        UsageError: one is not written so, or a language is given twice.
+    """
+    places: dict[str, str] = {}
+    for text in given:
+        language, _, place = (part.strip() for part in text.partition("="))
+        module, _, function = place.partition(":")
+        if not (language and module and function):
+            raise UsageError(
+                "--normalizer takes LANGUAGE=MODULE:FUNCTION, such as fr=my_texts:read_french, "
+                f"not {text!r}"
+            )
+        if language in places:
+            raise UsageError(f"--normalizer names {language!r} twice: leave one out")
+        places[language] = place
+    return places
+
+
 def add_sampling_options(parser: Parser) -> None:
     """Add the sampling options."""
     group = parser.add_argument_group("sampling")
-    group.add_argument(
-        "--seed", type=int, metavar="N", help="random seed; an equal seed gives equal sound"
-    )
-    group.add_argument(
-        "--temperature",
-        type=float,
-        metavar="T",
-        help="sampling temperature; lower is steadier, higher is livelier",
-    )
-    group.add_argument(
-        "--top-p",
-        type=float,
-        metavar="P",
-        help="sample from the most probable tokens with this total probability (above 0, at most "
-        "1)",
-    )
-    group.add_argument(
-        "--top-k",
-        type=int,
-        metavar="K",
-        help="sample from the K most probable tokens (at least 1)",
-    )
+    for each in fields_on("command"):
+        option = f"--{each.name.replace('_', '-')}"
+        group.add_argument(option, type=each.kind, metavar=each.metavar, help=each.help)
 
 
 def sampling_parameters(args: argparse.Namespace) -> dict[str, Any]:
     """Return the parameters for :func:`add_sampling_options`, with a random seed by default."""
-    named = {"temperature": args.temperature, "top_P": args.top_p, "top_K": args.top_k}
-    seed = secrets.randbelow(2**32) if args.seed is None else args.seed
-    return {"manual_seed": seed, **{k: v for k, v in named.items() if v is not None}}
+    named = {each.parameter: getattr(args, each.name) for each in fields_on("command")}
+    given = {name: value for name, value in named.items() if value is not None}
+    return {"manual_seed": secrets.randbelow(2**32)} | given
 
 
 def add_refine_levels(parser: Parser) -> argparse._ArgumentGroup:

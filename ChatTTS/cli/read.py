@@ -15,9 +15,11 @@ from .options import (
     Parser,
     add_command,
     add_engine_options,
+    add_language_option,
     add_lexicon_option,
     add_sampling_options,
     checked_parameters,
+    language_of,
     read_lexicon,
     sampling_parameters,
 )
@@ -92,7 +94,7 @@ def _add_script_options(parser: Parser) -> None:
         "with voice, speed, tempo, temperature, oral, laugh, breaks or seed",
     )
     group.add_argument("--voice", metavar="VOICE", help="voice of all lines that name none")
-    group.add_argument("--lang", choices=("en", "zh"), help="language; detected by default")
+    add_language_option(group)
     add_lexicon_option(group, "how words of the script are said")
     group.add_argument(
         "--pause",
@@ -214,7 +216,7 @@ def _settings(args: argparse.Namespace) -> ReadSettings:
             voice=args.voice,
             pauses=_pauses(args.pause),
             seed=0 if args.seed is None else args.seed,
-            lang=args.lang,
+            lang=language_of(args),
             lexicon=read_lexicon(args.lexicon),
             word_times=args.subtitles is not None,
             guard=args.guard,

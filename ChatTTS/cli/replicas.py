@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from .console import Console, UsageError
 from .model import ModelChoice
-from .options import Parser, adapter_options
+from .options import Parser, adapter_options, named_normalizers
 
 if TYPE_CHECKING:
     from ..serving.replicas.front import ReplicatedModel
@@ -103,6 +103,7 @@ def replicated(
         adapters=tuple(
             (name, str(path.resolve())) for name, path in adapter_options(args.adapter).items()
         ),
+        normalizers=tuple(named_normalizers(args.normalizer).items()),
     )
     if options is not None and args.ray_address is None:
         options.check_here(load)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ..request_fields import GUARDS
 from .options import Parser, add_engine_options, add_lexicon_option
 from .replicas import add_replica_options
 
@@ -173,7 +174,7 @@ def add_options(parser: Parser) -> None:
     add_lexicon_option(speech, "how words are said in all requests, which may add their own")
     speech.add_argument(
         "--guard",
-        choices=("retry", "report", "none"),
+        choices=GUARDS,
         default="none",
         help="look for skipped and repeated words in requests that do not choose: `report` tells "
         "them, `retry` also speaks a faulty sentence again, unless the sound is sent while it is "

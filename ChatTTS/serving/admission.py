@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import ConfigError
+from ..request_fields import Priority
 from .errors import DeadlineError, OverloadedError, UnavailableError
 from .fair_queue import FairQueue
-from .requests import Priority
 from .tickets import Ticket
 
 _LONGEST_RETRY = 60  # seconds; clients that are told to wait longer would not come back

@@ -54,6 +54,7 @@ class IdleModel:
         self.is_exact, self.gives_attention = loaded.is_exact, loaded.gives_attention
         self.fallback, self.adapters = loaded.fallback, loaded.adapters
         self.config, self.tokenizer = loaded.config, loaded.tokenizer
+        self.languages = loaded.languages
         self.has_alignment_heads = loaded.has_alignment_heads
         self._fingerprint: str | None = None
         self._speaker = loaded.chat.speaker

@@ -16,6 +16,7 @@ from ..audio.samples import Samples
 from ..config import Config
 from ..core import Chat
 from ..errors import EngineUnavailableError, NothingToSpeakError, NotLoadedError
+from ..languages import known_languages
 from ..longform.plan import checkpoint_hash, sound_identity
 from ..model.tokenizer import Tokenizer
 from ..model.velocity.async_llm_engine import AsyncLLMEngine
@@ -74,6 +75,11 @@ class LocalModel:
                 self._checkpoint = checkpoint_hash(self.chat._files)
         identity = sound_identity(self.chat._loaded, self._checkpoint)
         return json.dumps([identity, list(self.chat.alignment_heads)])
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The built-in languages, and those that are registered with the ``Chat`` now."""
+        return known_languages(self.chat.normalizer.normalizers)
 
     @property
     def config(self) -> Config:

@@ -13,13 +13,16 @@ from ..model.lora.names import Adapters
 from ..model.tokenizer import Tokenizer
 from ..model.velocity.metrics import Metrics
 from ..pipeline.results import Piece
+from ..request_fields import Manner
 from ..text.lexicon import Lexicon
 from ..utils.lru import CacheCounts
 
 
 @dataclass(frozen=True)
-class SpeechJob:
+class SpeechJob(Manner):
     """Everything that the samples of a request depend on; plain data that may travel.
+
+    ``request_fields`` describes the fields that are not listed here.
 
     Attributes:
         text: what to speak.
@@ -27,28 +30,16 @@ class SpeechJob:
             voice itself travels, not its name.
         sampling: fields of the request parameters that the request sets, the seed among them.
         seed: of all random draws.
-        language: ``en`` or ``zh``; ``None`` detects it from the text.
-        refine: whether to run the refine pass first.
-        refine_tags: control tags of that pass; empty means the defaults of the voice.
-        low_latency: whether audio may begin before its first samples are final.
+        refine_tags: control tags of the refine pass; empty means the defaults of the voice.
         first_utterance: index of the text's first utterance.
-        word_times: whether the pieces have their words, with times.
-        guard: ``retry`` or ``report``; ``None`` looks for no faults.
-        lexicon: words and their sayings.
     """
 
     text: str
     voice: Mapping[str, str]
     sampling: Mapping[str, Any]
     seed: int
-    language: str | None = None
-    refine: bool = False
     refine_tags: str = ""
-    low_latency: bool = False
     first_utterance: int = 0
-    word_times: bool = False
-    guard: str | None = None
-    lexicon: Lexicon = field(default_factory=Lexicon)
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,7 @@ class RefineJob:
     Attributes:
         text: what to refine.
         sampling: fields of ``RefineTextParams``, the seed among them.
-        language: ``en`` or ``zh``; ``None`` detects it from the text.
+        language: a code; ``None`` detects it from the text.
         lexicon: words and their sayings.
     """
 
@@ -115,6 +106,10 @@ class SpeechModel(Protocol):
 
     def fingerprint(self) -> str:
         """Return what the bits of the sound depend on beside the job; blocks a thread."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of languages that texts are read in, those that were registered, too."""
 
     @property
     def config(self) -> Config:

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from ..audio.samples import Samples, digest_of
 from ..errors import ChatTTSError, ConfigError, EngineDeadError
+from ..languages import language_choice
 from ..model.lora.names import BASE, chosen_adapter
 from ..text.lexicon import LexiconUse
 from ..text.pauses import paused_parts
@@ -198,6 +199,7 @@ class SpeechService:
         """
         request = self.with_lexicon(request)
         self._check_text(request.text)
+        self.check_language(request.language)
         await self.find_lexicon_uses(request)
         interrupt = threading.Event()
         settings = request.sampling
@@ -287,6 +289,13 @@ class SpeechService:
             request, text=marked.text, segments=marked.segments, warnings=marked.warnings
         )
 
+    def check_language(self, code: str | None) -> None:
+        """Raise BadRequestError if a request may not name this language."""
+        if code is not None and code not in self.model.languages:
+            raise BadRequestError(
+                f"language must be {language_choice(self.model.languages)}", param="language"
+            )
+
     def check(self, request: SpeechRequest) -> FoundVoice:
         """Return the request's voice.
 
@@ -296,6 +305,7 @@ class SpeechService:
                 its lexicon has phonemes alone, and the voice reads letters.
         """
         self._check_text(request.text)
+        self.check_language(request.language)
         if not self._reads_phonemes:
             try:
                 request.lexicon.in_letters()
@@ -402,20 +412,7 @@ class SpeechService:
         self, request: SpeechRequest, voice: dict[str, str], interrupt: threading.Event
     ) -> PieceStream:
         """Start to generate the speech of a request that has its turn; ``interrupt`` ends it."""
-        job = SpeechJob(
-            text=request.text,
-            voice=voice,
-            sampling=request.sampling,
-            seed=request.seed,
-            language=request.language,
-            refine=request.refine,
-            refine_tags=request.refine_tags,
-            low_latency=request.low_latency,
-            first_utterance=request.first_utterance,
-            word_times=request.word_times,
-            guard=request.guard,
-            lexicon=request.lexicon,
-        )
+        job = SpeechJob(voice=voice, **request.job_fields)
         if not request.segments:
             return await self.model.open_stream(job, interrupt)
         stream = SegmentStream(

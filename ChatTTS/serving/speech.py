@@ -355,11 +355,7 @@ class Speech(AsyncIterator[Piece]):
     @property
     def _cache_key(self) -> tuple[Any, ...]:
         """Everything that the samples, words and faults of the pieces depend on."""
-        r = self.request
-        sampling = (r.seed, r.temperature, r.top_p, r.top_k, r.tags)
-        settings = (*sampling, r.language, r.refine, r.refine_tags, r.low_latency)
-        voice = tuple(sorted(self._voice.items()))
-        return (r.text, r.lexicon, voice, r.first_utterance, r.word_times, r.guard, *settings)
+        return (*sorted(self._voice.items()), *self.request.deciding.values())
 
 
 def silence() -> Piece:

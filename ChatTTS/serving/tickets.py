@@ -8,8 +8,8 @@ from enum import Enum, auto
 from types import TracebackType
 from typing import Protocol
 
+from ..request_fields import Priority
 from .errors import ServingError, UnavailableError
-from .requests import Priority
 
 
 class _TicketState(Enum):

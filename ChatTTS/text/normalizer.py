@@ -10,6 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from ..errors import TextError
+from ..languages import LANGUAGES
 from ..utils.locks import new_lock
 from .characters import (
     allowed_characters,
@@ -37,22 +38,13 @@ logger = logging.getLogger(__name__)
 
 TextFunction = Callable[[str], str]
 
-LANGUAGES = ("en", "zh")
 # A line end inside a sentence, of a text wrapped to some width; not the lines of markdown.
 _WRAPPED = re.compile(r"^([ \t]*\w[^\n]{30,}[a-z,])[ \t]*\n(?=[ \t]*[a-z])", re.MULTILINE)
 _SPELLINGS = {
-    "en": "en",
-    "eng": "en",
-    "english": "en",
-    "zh": "zh",
-    "zho": "zh",
-    "cn": "zh",
-    "chinese": "zh",
+    name: each.code for each in LANGUAGES.values() for name in (each.code, *each.spellings)
 }
 _BUILT_IN: Mapping[str, TextFunction] = {"en": read_english, "zh": read_chinese}
 _PROBE = "1 test. 测试2。"
-# A letter that every voice of the language knows.
-_USUAL_LETTERS = {"en": "a", "zh": "的"}
 
 
 @dataclass(frozen=True)
@@ -76,7 +68,7 @@ class Normalizer:
         characters: those beyond the published set that the voice knows, such as "'?"; kept where
             ``do_text_normalization`` is on.
         known_tags: the model's control tags; others are removed. None keeps every tag.
-        language: "en" or "zh", for texts that show neither language.
+        language: a built-in one, for texts that show none.
         knows: returns whether the voice knows a character of the published set; ``None`` means all.
         reads_phonemes: whether the voice reads phonemes, so that stand-ins for pronunciations stay.
         registered: functions to begin with, such as those of another normalizer.
@@ -112,7 +104,7 @@ class Normalizer:
         """Let ``normalizer`` read the texts of language ``name`` instead of the built-in one.
 
         It gets plain text, never a control tag or a word whose pronunciation is given. A function
-        for a name other than "en" and "zh" reads the texts for which ``lang`` is that name.
+        for a name that no built-in language has reads the texts for which ``lang`` is that name.
 
         Returns:
             False, with a warning, where a function has the name already (:meth:`unregister` it
@@ -166,9 +158,11 @@ class Normalizer:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """The languages whose letters the voice knows: "en", "zh" or both."""
+        """The built-in languages whose letters the voice knows."""
         knows = self._knows
-        return tuple(name for name in LANGUAGES if knows is None or knows(_USUAL_LETTERS[name]))
+        return tuple(
+            each.code for each in LANGUAGES.values() if knows is None or knows(each.letter)
+        )
 
     def lines(
         self, text: str, do_homophone_replacement: bool = True, lang: str | None = None

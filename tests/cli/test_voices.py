@@ -22,6 +22,7 @@ from ChatTTS.cli import main
 from ChatTTS.config import Config, EmbedConfig, GPTConfig
 from ChatTTS.errors import VoiceError
 from ChatTTS.model.speaker import Speaker
+from ChatTTS.text import Normalizer
 from ChatTTS.voices import SavedVoice, VoiceLibrary, find_voice, voices_folder
 
 from ..support.bundled_voice import WIDTH
@@ -334,6 +335,7 @@ def test_from_audio(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         config=Config(gpt=GPTConfig(hidden_size=64), embed=EmbedConfig(hidden_size=64)),
         load_or_raise=lambda *_, **__: None,
         sample_audio_speaker=lambda wav: f"codes of {wav}",
+        normalizer=Normalizer(),
     )
     monkeypatch.setattr(ChatTTS.core, "Chat", lambda: fake)
     save("me.wav", np.sin(np.arange(48_000) / 9).astype(np.float32))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ChatTTS.request_fields import Priority
 from ChatTTS.serving.errors import OverloadedError, UnavailableError
 from ChatTTS.serving.fair_queue import FairQueue
-from ChatTTS.serving.requests import Priority
 
 from ..support.admission_tools import Hall, play, spin
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from ChatTTS.errors import ConfigError
+from ChatTTS.request_fields import Priority
 from ChatTTS.serving.admission import AdmissionLimits
 from ChatTTS.serving.errors import DeadlineError, OverloadedError
-from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.settings import Limits, Settings
 from ChatTTS.serving.tickets import Ticket
 

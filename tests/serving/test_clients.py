@@ -17,8 +17,8 @@ import soundfile
 from numpy.typing import NDArray
 
 from ChatTTS.audio import to_int16
+from ChatTTS.request_fields import Priority
 from ChatTTS.serving.auth import Authenticator
-from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.rest.schemas import FormatName
 
 from ..support.protocol_ways import PROTOCOL_WAYS, Way

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from ChatTTS.audio import to_int16
 from ChatTTS.errors import GenerationError
 from ChatTTS.pipeline.results import Piece
+from ChatTTS.request_fields import Priority
 from ChatTTS.serving.model import PieceStream
-from ChatTTS.serving.requests import Priority, SpeechRequest
+from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.tickets import Ticket
 
 from ..support.bundled_voice import UNKNOWN

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from ChatTTS.params import InferCodeParams
-from ChatTTS.serving.requests import Priority
+from ChatTTS.request_fields import Priority
 from ChatTTS.serving.rest.page import WEB
 
 from ..support.serving_tools import RunningServer, running_server, with_limits

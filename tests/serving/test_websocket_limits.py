@@ -13,6 +13,7 @@ from fastapi import FastAPI, WebSocket
 from websockets.exceptions import InvalidStatus
 
 from ChatTTS.core import Chat
+from ChatTTS.request_fields import Priority
 from ChatTTS.serving import http_server
 from ChatTTS.serving.connections import Connections
 from ChatTTS.serving.errors import OverloadedError
@@ -20,7 +21,6 @@ from ChatTTS.serving.listener import bind
 from ChatTTS.serving.live.context import Context
 from ChatTTS.serving.live.send_queue import SendQueue
 from ChatTTS.serving.live.speech_queue import SpeechQueue
-from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.settings import Limits, Settings
 from ChatTTS.serving.tickets import Ticket
 from ChatTTS.serving.websocket.config import ContextConfig

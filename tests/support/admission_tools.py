@@ -7,8 +7,8 @@ import selectors
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from ChatTTS.request_fields import Priority
 from ChatTTS.serving.admission import Admission, AdmissionLimits
-from ChatTTS.serving.requests import Priority
 from ChatTTS.serving.tickets import Ticket
 
 

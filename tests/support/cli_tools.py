@@ -16,6 +16,7 @@ from ChatTTS.audio.samples import Samples
 from ChatTTS.config import AlignmentHeads
 from ChatTTS.model.generation import FinishReason
 from ChatTTS.pipeline.results import Piece, SpokenText, SpokenUtterance, Waveforms, Word
+from ChatTTS.text import Normalizer
 
 RATE = 24_000
 TONE = (0.5 * np.sin(np.arange(RATE) / 10)).astype(np.float32)
@@ -37,6 +38,7 @@ class FakeChat:
 
     def __init__(self) -> None:
         self.device = SimpleNamespace(type="cpu")
+        self.normalizer = Normalizer()
         self.config = SimpleNamespace(gpt=SimpleNamespace(hidden_size=256))
         self.loaded: dict[str, Any] = {}
         self.asked: dict[str, Any] = {}

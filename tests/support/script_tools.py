@@ -19,6 +19,7 @@ import torch
 from ChatTTS.audio.samples import Samples
 from ChatTTS.checkpoints import assets
 from ChatTTS.config import Config
+from ChatTTS.languages import known_languages
 from ChatTTS.longform.apart import read_bounded
 from ChatTTS.model.lora.names import Adapters
 from ChatTTS.model.script_tokenizer import ScriptTokenizer
@@ -51,6 +52,7 @@ class ToneModel:
     is_exact, gives_attention, has_alignment_heads, is_loaded = True, True, True, True
     fallback: str | None = None
     adapters: Adapters = MappingProxyType({})
+    languages = known_languages()
 
     def __init__(self) -> None:
         folder = assets.locate("bundled")

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from ...errors import AudioError
+from ...languages import find_language
+from ...request_fields import SEED_LIMIT
 from ..bodies import Fields
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..live.config import RunConfig
 from ..live.messages import MAX_ID_CHARACTERS
-from ..requests import SEED_LIMIT
 
-_LANGUAGES = ("en", "zh")
 _TEMPOS = {"slow": 0.8, "normal": 1.0, "fast": 1.2}
 _RAW = {
     "pcm_s16le": Format.PCM,
@@ -105,10 +106,11 @@ class SpeechBody(_Fields):
         """Return whether each text is complete, since the client collects sentences itself."""
         return self.max_buffer_delay_ms == 0
 
-    def config(self, **others: Any) -> RunConfig:
+    def config(self, languages: Collection[str], **others: Any) -> RunConfig:
         """Return the checked settings.
 
         Args:
+            languages: codes that are known; any other one is detected from the text.
             others: further fields of ``RunConfig``.
 
         Raises:
@@ -128,7 +130,7 @@ class SpeechBody(_Fields):
             sample_rate=rate,
             bit_rate=output.bit_rate,
             speed=self._tempo,
-            language=_language(self.language or self.locale),
+            language=find_language(self.language or self.locale, languages),
             word_times=bool(self.add_timestamps),
             seed=self.seed,
             **others,
@@ -154,12 +156,6 @@ def as_floats(pcm: bytes) -> bytes:
     """Return 16-bit PCM as 32-bit floats, little-endian, in [-1, 1)."""
     floats: bytes = (np.frombuffer(pcm, "<i2") / _FULL_SCALE).astype("<f4").tobytes()
     return floats
-
-
-def _language(code: str | None) -> str | None:
-    """Return the language of a code; ``None``, for unknown ones too, detects it from the text."""
-    base = (code or "").lower().partition("-")[0]
-    return base if base in _LANGUAGES else None
 
 
 def _wrong_format(reason: str) -> BadRequestError:

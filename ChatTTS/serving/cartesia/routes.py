@@ -43,7 +43,7 @@ def add_to(
 
     async def spoken(request: Request, *, as_events: bool) -> Response:
         body = await read_body(request, SpeechBody)
-        config = body.config()
+        config = body.config(service.model.languages)
         if config.word_times:
             service.check_word_times("add_timestamps")
         asked = speech_request(service, config, body.transcript, request.state)

@@ -79,7 +79,7 @@ class Session(SocketSession):
 
     async def _open(self, name: str, body: SpeechBody) -> Context:
         """Return a new context, whose settings are those of its first message."""
-        config = body.config(flush_after=body.flush_after)
+        config = body.config(self.service.model.languages, flush_after=body.flush_after)
         if config.word_times:
             self.service.check_word_times("add_timestamps")
         await self.check_voice(config)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...errors import AudioError
+from ...request_fields import SEED_LIMIT
 from ..encoding import Encoder, Format
 from ..errors import BadRequestError
 from ..live.config import RunConfig
-from ..requests import SEED_LIMIT
 
 # For each encoding its format, the rate of requests that name none, and the containers that it
 # has here; the first one is the default.
@@ -26,7 +26,7 @@ _ENCODINGS = {
 _OF_SOCKETS = ("linear16", "mulaw", "alaw")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SpeakConfig(RunConfig):
     """The settings of a text, and whether mu-law and A-law have the header of a WAV file."""
 

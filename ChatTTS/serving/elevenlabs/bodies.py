@@ -7,13 +7,14 @@ from typing import Any
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 
+from ...languages import find_language
+from ...request_fields import RequestFields
 from ..bodies import Fields, validated
 from ..errors import BadRequestError
-from ..requests import SpeechRequest, new_seed
+from ..requests import SpeechRequest
 from ..service import SpeechService
 
 _MAX_SEED = 2**32 - 1
-_LANGUAGES = ("en", "zh")
 
 
 class VoiceSettings(Fields):
@@ -49,14 +50,16 @@ def speech_request(
     Raises:
         ServingError: a field is wrong.
     """
-    return SpeechRequest(
-        body.text,
+    given = RequestFields(
         voice=request.path_params["voice"],
         speed=body.speed,
-        seed=new_seed() if body.seed is None else body.seed,
-        is_seeded=body.seed is not None,
-        language=language_of(body.language_code),
+        seed=body.seed,
+        language=find_language(body.language_code, service.model.languages),
         word_times=with_times,
+    )
+    return SpeechRequest.of(
+        body.text,
+        given,
         guard=service.guard_of(None, is_whole=is_whole),
         client=request.state.client,
         request_id=request.state.request_id,
@@ -92,9 +95,3 @@ def parse_seed(text: str | None) -> int | None:
     if not is_number or int(text) > _MAX_SEED:
         raise BadRequestError(f"seed must be a whole number, 0 to {_MAX_SEED}", param="seed")
     return int(text)
-
-
-def language_of(code: str | None) -> str | None:
-    """Return the language of a code; ``None``, for unknown ones too, detects it from the text."""
-    base = (code or "").lower().partition("-")[0]
-    return base if base in _LANGUAGES else None

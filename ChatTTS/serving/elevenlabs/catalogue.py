@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ...languages import language_name
 from ..service import SpeechService
 from ..voices import VoiceInfo
 
 _MODEL = "chattts"
-_LANGUAGES = {"en": "English", "zh": "Chinese"}
 _MAX_PAGE = 100
 # Of a voice that requests do not change. Only the tempo has a meaning here.
 _SETTINGS = {
@@ -111,7 +111,7 @@ def _voice(info: VoiceInfo) -> dict[str, Any]:
 
 def _model(service: SpeechService) -> dict[str, Any]:
     own = service.model.config.defaults.language
-    languages = _LANGUAGES if own is None else {own: _LANGUAGES.get(own, own)}
+    languages = service.model.languages if own is None else (own,)
     most = service.settings.limits.characters
     return {
         "model_id": _MODEL,
@@ -128,7 +128,7 @@ def _model(service: SpeechService) -> dict[str, Any]:
         "max_characters_request_free_user": most,
         "max_characters_request_subscribed_user": most,
         "maximum_text_length_per_request": most,
-        "languages": [{"language_id": code, "name": name} for code, name in languages.items()],
+        "languages": [{"language_id": code, "name": language_name(code)} for code in languages],
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from fastapi import WebSocket
 
+from ...languages import find_language
 from ..auth import Authenticator
 from ..errors import AuthenticationError, BadRequestError
 from ..live.config import RunConfig
@@ -16,7 +17,7 @@ from ..live.send_queue import SocketClose
 from ..live.session import SocketSession
 from ..service import SpeechService
 from .alignment import SocketAlignment
-from .bodies import language_of, parse_seed, parse_settings, speed_of
+from .bodies import parse_seed, parse_settings, speed_of
 from .errors import INTERFACE, key_of
 from .formats import OutputFormat
 from .sender import ContextSender
@@ -92,7 +93,7 @@ class Session(SocketSession):
             sample_rate=output.sample_rate,
             bit_rate=output.bit_rate,
             seed=parse_seed(query.get("seed")),
-            language=language_of(query.get("language_code")),
+            language=find_language(query.get("language_code"), self.service.model.languages),
             word_times=self.service.gives_word_times,
         )
         config.check()

@@ -2,53 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ...audio.samples import SAMPLE_RATE
 from ...errors import AudioError
-from ...text.lexicon import Lexicon
+from ...request_fields import GUARDS, RequestFields
 from ..encoding import Encoder, Format
 from ..errors import BadRequestError
-from ..requests import GUARDS, Priority, SpeechRequest
+from ..requests import SpeechRequest
 
 _MAX_FLUSH_AFTER = 600_000  # milliseconds
 _BIT_RATES = (8_000, 256_000)  # that Opus takes for one channel
 
 
-@dataclass(frozen=True)
-class RunConfig:
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(RequestFields):
     """The settings by which the text of a run is spoken and sent.
 
-    ``SpeechRequest`` describes the fields that are not listed here.
+    ``request_fields`` describes the fields that are not listed here. Without a seed, each context
+    draws one. A guard of the server's choice tells no faults.
 
     Attributes:
         response_format: of the sound.
-        seed: of all random draws; ``None`` draws a seed for each context.
         sample_rate: samples a second; a format without this rate uses its next higher one.
-        word_times: whether the listener hears of the words, with their times.
-        guard: ``retry`` or ``report`` tells the faults of the speech; ``none`` looks for none;
-            ``None`` is the server's choice, and tells none.
-        lexicon: an object of words and their sayings; an empty one replaces nothing.
         flush_after: milliseconds without new text after which a flush happens by itself.
         bit_rate: bits a second of the sound, as :class:`..encoding.Encoder` takes them.
     """
 
-    voice: str | None = None
     response_format: str = "pcm"
-    seed: int | None = None
-    speed: float = 1.0
-    language: str | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
-    low_latency: bool = False
-    refine: bool = False
-    word_times: bool = False
-    guard: str | None = None
-    lexicon: Lexicon = field(default_factory=Lexicon)
     sample_rate: int = SAMPLE_RATE
-    priority: str = "interactive"
     flush_after: float | None = None
     bit_rate: int | None = None
 
@@ -79,24 +62,10 @@ class RunConfig:
         Args:
             is_first: whether the client hears nothing until it begins. ``low_latency`` is only
                 used then.
+            others: further fields of it, such as the ``guard`` that the server chooses.
         """
-        return SpeechRequest(
-            text,
-            voice=self.voice,
-            speed=self.speed,
-            seed=seed,
-            is_seeded=self.seed is not None,
-            temperature=self.temperature,
-            top_p=self.top_p,
-            top_k=self.top_k,
-            language=self.language,
-            refine=self.refine,
-            low_latency=self.low_latency and is_first,
-            word_times=self.word_times,
-            lexicon=self.lexicon,
-            priority=Priority.parse(self.priority),
-            **others,
-        )
+        own = {"seed": seed, "low_latency": self.low_latency and is_first, "guard": None}
+        return SpeechRequest.of(text, self, **own | others)
 
     def check(self) -> None:
         """Raise BadRequestError if a value cannot be used."""

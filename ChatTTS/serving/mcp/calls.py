@@ -9,19 +9,20 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import AudioContent, TextContent
 
 from ...errors import ChatTTSError
+from ...request_fields import RequestFields
 from ..base64_blocks import to_base64
 from ..encoding import Format
 from ..errors import BadRequestError, as_serving_error
 from ..request_logs import log_refusal
 from ..service import SpeechService
 from .folder import ToolFolder
-from .spoken import CLIENT, Wish, encoded, speak
+from .spoken import CLIENT, encoded, speak
 
 _NO_FOLDER = "this server keeps no files: its user has to start it with --folder"
 
 
 async def spoken_content(
-    service: SpeechService, text: str, wish: Wish
+    service: SpeechService, text: str, wish: RequestFields
 ) -> list[AudioContent | TextContent]:
     """Return a text as mp3, and what the voice cannot speak of it; raises ToolError."""
     with _told(service):
@@ -32,7 +33,7 @@ async def spoken_content(
         return [answer, TextContent(text=spoken.told(f"{spoken.seconds:.1f} s of speech"))]
 
 
-async def play(service: SpeechService, text: str, wish: Wish, *, may_play: bool) -> str:
+async def play(service: SpeechService, text: str, wish: RequestFields, *, may_play: bool) -> str:
     """Play a text on this machine and return how long it was; raises ToolError."""
     with _told(service):
         if not may_play:
@@ -52,7 +53,7 @@ async def save_text(
     folder: ToolFolder | None,
     text: str,
     name: str,
-    wish: Wish,
+    wish: RequestFields,
     *,
     overwrite: bool,
 ) -> str:
@@ -66,7 +67,7 @@ async def save_document(
     folder: ToolFolder | None,
     document: str,
     name: str,
-    wish: Wish,
+    wish: RequestFields,
     *,
     overwrite: bool,
 ) -> str:
@@ -90,7 +91,7 @@ async def _save(
     folder: ToolFolder | None,
     texts: list[str],
     name: str,
-    wish: Wish,
+    wish: RequestFields,
     *,
     overwrite: bool,
     reads_ssml: bool = True,

@@ -7,6 +7,8 @@ the tools do is imported with it, once the model is wanted.
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import AudioContent, TextContent
 
 from ...errors import ChatTTSError
+from ...request_fields import RequestFields, fields_on
 from ...version import __version__
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ _ABOUT = (
 _TOLD_EVERY = 1.0  # seconds, while a call waits for the model
 _LOADING = "the model is being loaded"
 
+Tool = Callable[..., Awaitable[Any]]
 Ready = Callable[[], Awaitable["SpeechService"]]
 """Returns the service, once its model is loaded."""
 FindFolder = Callable[[], "ToolFolder | None"]
@@ -62,58 +66,52 @@ def make_server(
         return folder() if callable(folder) else folder
 
     @server.tool(name="speak", structured_output=False)
+    @_takes_fields
     async def speak_text(
         context: Context,
         text: str,
-        voice: str | None = None,
-        seed: int | None = None,
-        speed: float = 1.0,
+        *,
+        wish: RequestFields,
         play: bool = False,
     ) -> list[AudioContent | TextContent]:
         """Speak a text: return it as mp3 or, with `play`, play it on the user's machine."""
         service = await loaded(context)
         from . import calls
-        from .spoken import Wish
 
-        wish = Wish(voice, seed, speed)
         if play:
             return [TextContent(text=await calls.play(service, text, wish, may_play=may_play))]
         return await calls.spoken_content(service, text, wish)
 
     @server.tool(structured_output=False)
+    @_takes_fields
     async def save(
         context: Context,
         text: str,
         file: str,
-        voice: str | None = None,
-        seed: int | None = None,
-        speed: float = 1.0,
+        *,
+        wish: RequestFields,
         overwrite: bool = False,
     ) -> str:
         """Speak a text into a file, such as hello.mp3 (mp3, wav, flac, opus or aac)."""
         service = await loaded(context)
         from . import calls
-        from .spoken import Wish
 
-        wish = Wish(voice, seed, speed)
         return await calls.save_text(service, place(), text, file, wish, overwrite=overwrite)
 
     @server.tool(structured_output=False)
+    @_takes_fields
     async def read_document(
         context: Context,
         document: str,
         file: str,
-        voice: str | None = None,
-        seed: int | None = None,
-        speed: float = 1.0,
+        *,
+        wish: RequestFields,
         overwrite: bool = False,
     ) -> str:
         """Read a document of the folder (txt, md, epub, srt, vtt, ssml) aloud into a file."""
         service = await loaded(context)
         from . import calls
-        from .spoken import Wish
 
-        wish = Wish(voice, seed, speed)
         return await calls.save_document(
             service, place(), document, file, wish, overwrite=overwrite
         )
@@ -127,6 +125,29 @@ def make_server(
         return await calls.voice_names(service)
 
     return server
+
+
+def _takes_fields(tool: Tool) -> Tool:
+    """Return the tool with the fields of requests as arguments, in place of its ``wish``."""
+    own = inspect.signature(tool, eval_str=True).parameters
+    fields = [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=each.default,
+            annotation=each.kind if each.default is not None else each.kind | None,
+        )
+        for each in fields_on("mcp")
+    ]
+
+    @functools.wraps(tool)
+    async def called(**arguments: Any) -> Any:
+        wish = RequestFields(**{each.name: arguments.pop(each.name) for each in fields})
+        return await tool(**arguments, wish=wish)
+
+    kept = [each for each in own.values() if each.name != "wish"]
+    called.__signature__ = inspect.Signature(kept + fields)  # type: ignore[attr-defined]
+    return called
 
 
 async def _loaded(ready: Ready, context: Context, told_every: float) -> SpeechService:

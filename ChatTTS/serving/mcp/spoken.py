@@ -10,6 +10,7 @@ import numpy as np
 
 from ...audio.samples import SAMPLE_RATE, Samples
 from ...errors import NothingToSpeakError, named_parts
+from ...request_fields import RequestFields
 from ..encoding import Encoder, Format
 from ..errors import UnspeakableError
 from ..request_logs import log_request
@@ -18,15 +19,6 @@ from ..service import SpeechService
 
 _PAUSE = np.zeros(round(0.5 * SAMPLE_RATE), np.float32)  # between two texts
 CLIENT = "mcp"
-
-
-@dataclass(frozen=True)
-class Wish:
-    """The settings of a text's speech; ``SpeechRequest`` describes the fields."""
-
-    voice: str | None = None
-    seed: int | None = None
-    speed: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +43,7 @@ class Spoken:
 async def speak(
     service: SpeechService,
     texts: Sequence[str],
-    wish: Wish,
+    wish: RequestFields,
     take: Callable[[Samples], None],
     *,
     reads_ssml: bool = True,
@@ -77,10 +69,10 @@ async def speak(
     request_id, number, count = new_request_id(), 0, 0
     with service.hold():
         for index, text in enumerate(texts):
-            request = SpeechRequest(
+            request = SpeechRequest.of(
                 text,
+                wish,
                 voice=wish.voice or None,
-                speed=wish.speed,
                 seed=seed,
                 is_seeded=wish.seed is not None,
                 guard=service.guard_of(None, is_whole=True),
@@ -118,7 +110,7 @@ async def speak(
 async def encoded(
     service: SpeechService,
     texts: Sequence[str],
-    wish: Wish,
+    wish: RequestFields,
     format: Format,
     *,
     reads_ssml: bool = True,

@@ -64,7 +64,7 @@ class ReplicatedModel:
         at_close: Callable[[], None] = lambda: None,
     ) -> None:
         self.gives_attention, self.fallback = facts.gives_attention, facts.fallback
-        self.adapters = facts.adapters
+        self.adapters, self.languages = facts.adapters, facts.languages
         self._has_alignment_heads = facts.has_alignment_heads
         self._fingerprint = facts.fingerprint
         self.is_exact = facts.fingerprint.dtype == "float32"

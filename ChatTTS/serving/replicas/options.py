@@ -15,6 +15,7 @@ from ...core import Chat
 from ...errors import ConfigError
 from ...model.devices.placement import choose_placement
 from ...model.velocity.configs import ParallelConfig
+from ...text.named_functions import register_named
 from ...utils import machine
 
 # Requests that a replica takes at a time, as a multiple of its share of all running requests: when
@@ -41,6 +42,7 @@ class LoadOptions:
         tensor_parallel_size, pipeline_parallel_size: see ``ParallelConfig``. The ranks of a replica
             are processes on its host.
         adapters: the names and folders of adapters; on a cluster every host must have them there.
+        normalizers: the functions of languages, as ``register_named`` takes them.
 
     Raises:
         ConfigError: there are no such numbers of ranks.
@@ -55,6 +57,7 @@ class LoadOptions:
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     adapters: tuple[tuple[str, str], ...] = ()
+    normalizers: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         ParallelConfig(self.tensor_parallel_size, self.pipeline_parallel_size)
@@ -79,6 +82,7 @@ class LoadOptions:
             ChatTTSError: it cannot be loaded; the message names the cause.
         """
         chat = Chat()
+        register_named(chat.normalizer, dict(self.normalizers))
         chat.load_or_raise(
             self.source,
             custom_path=self.path,

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ...audio.samples import Samples
 from ...errors import ChatTTSError
+from ...languages import known_languages
 from ...model.lora.names import Adapters
 from ..model import RefineJob, SpeechJob
 from .messages import Failed, Fingerprint, Message
@@ -28,6 +29,7 @@ class Facts:
         has_alignment_heads: whether heads for that are known.
         fallback: speaker string of the default voice, for a checkpoint without voices.
         adapters: the loaded adapters by their names.
+        languages: codes of those that texts are read in.
     """
 
     fingerprint: Fingerprint
@@ -35,6 +37,7 @@ class Facts:
     has_alignment_heads: bool
     fallback: str | None
     adapters: Adapters = field(default_factory=dict)
+    languages: tuple[str, ...] = known_languages()
 
 
 class ReplicaPool(Protocol):

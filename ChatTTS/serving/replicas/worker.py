@@ -57,6 +57,7 @@ class Replica:
             model.has_alignment_heads,
             model.fallback,
             model.adapters,
+            model.languages,
         )
 
     async def speak(self, job: SpeechJob) -> AsyncGenerator[Message, None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -10,6 +11,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 
+from ...languages import LANGUAGES
 from ...version import __version__
 from ..auth import Authenticator
 from ..http_layers import AuthMiddleware, BodyMiddleware, ErrorMiddleware
@@ -59,6 +61,30 @@ _EXPOSED_HEADERS = (
 )
 
 
+class _App(FastAPI):
+    """An app whose schema names all languages that its model reads."""
+
+    def __init__(self, service: SpeechService, **options: Any) -> None:
+        super().__init__(**options)
+        self._service = service
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the schema; the bodies alone know the built-in languages."""
+        schema = super().openapi()
+        _name_languages(schema, [*self._service.model.languages])
+        return schema
+
+
+def _name_languages(schema: Any, codes: list[str]) -> None:
+    """Put ``codes`` in place of the built-in languages, wherever a schema has them."""
+    if isinstance(schema, dict):
+        if schema.get("enum") == [*LANGUAGES]:
+            schema["enum"] = codes
+        schema = [*schema.values()]
+    for each in schema if isinstance(schema, list) else ():
+        _name_languages(each, codes)
+
+
 def create_app(
     service: SpeechService,
     authenticator: Authenticator,
@@ -73,7 +99,8 @@ def create_app(
         settings: limits, allowed origins, and whether texts may be logged.
         scripts: the jobs of scripts; ``None`` leaves their routes out.
     """
-    app = FastAPI(
+    app = _App(
+        service,
         title="ChatTTS",
         version=__version__,
         description=_ABOUT,

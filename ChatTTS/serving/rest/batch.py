@@ -12,13 +12,12 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ...request_fields import Priority
 from ..answers import encode_file, speaking
 from ..base64_blocks import to_base64
 from ..errors import RequestTooLargeError, as_serving_error
 from ..request_logs import log_failure
-from ..requests import Priority
 from ..service import SpeechService
-from ..settings import Limits
 from .long_bodies import long_body_route
 from .request_parsing import Caller, output_options, speech_request
 from .schemas import (
@@ -59,7 +58,7 @@ def batch_routes(service: SpeechService) -> APIRouter:
     async def create_batch(body: BatchBody, request: Request) -> Response:
         """Items are spoken in parallel, after interactive requests. An item that fails has an
         `error`; the other items are not affected."""
-        _check(body, service.settings.limits)
+        _check(body, service)
         batch = _SpeechBatch(service, body, Caller.of(request), request.scope["state"])
         if body.stream:
             return _JSONLinesResponse(batch)
@@ -73,13 +72,16 @@ def batch_routes(service: SpeechService) -> APIRouter:
     return router
 
 
-def _check(body: BatchBody, limits: Limits) -> None:
-    """Raise RequestTooLargeError if a batch is too long as a whole."""
+def _check(body: BatchBody, service: SpeechService) -> None:
+    """Raise ServingError if a batch is too long as a whole, or names an unknown language."""
+    limits = service.settings.limits
     if len(body.items) > limits.batch_items:
         raise RequestTooLargeError(
             f"the batch has {len(body.items)} items; this server takes {limits.batch_items}",
             param="items",
         )
+    for each in (body, *body.items):
+        service.check_language(getattr(each, "language", None))
     characters = sum(len(item.input) for item in body.items)
     most = limits.characters * _MAX_LONG_TEXTS
     if characters > most:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ...languages import LANGUAGES, find_language, language_choice
 from ...pipeline.results import Word
 from ..answers import (
     EncodedPiece,
@@ -23,7 +24,7 @@ from ..answers import (
 from ..base64_blocks import to_base64
 from ..encoding import Format
 from ..errors import BadRequestError
-from ..requests import SpeechRequest, new_seed
+from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..speech import Speech
 from .request_parsing import Caller
@@ -39,7 +40,7 @@ from .streaming import (
 
 _LINES = "application/x-ndjson"  # Kokoro-FastAPI calls them application/json, which they are not
 # Clients of Kokoro-FastAPI pass its codes of languages: the first letter of a voice's name.
-_LANGUAGES = {"a": "en", "b": "en", "z": "zh"}
+_LETTERS = {letter: each.code for each in LANGUAGES.values() for letter in each.kokoro}
 _MEDIA_TYPES = {Format.OPUS: "audio/opus"}  # its name there; the bytes are Opus in Ogg
 
 
@@ -64,19 +65,14 @@ def captioned_routes(service: SpeechService) -> APIRouter:
     async def create_captioned(body: CaptionedBody, request: Request) -> Response:
         """For clients of Kokoro-FastAPI. With `stream` the response has a line with such an object
         for each piece of sound, and times count from the beginning of the speech."""
-        caller = Caller.of(request)
-        asked = SpeechRequest(
+        asked = SpeechRequest.of(
             body.input,
-            voice=body.voice_name,
-            speed=body.speed,
-            seed=new_seed() if body.seed is None else body.seed,
-            is_seeded=body.seed is not None,
-            language=_language(body.lang_code),
+            body.request_fields(),
+            language=_language(body.lang_code, service.model.languages),
             word_times=body.return_timestamps,
             guard=service.guard_of(None, is_whole=not body.stream),
             may_be_silent=True,
-            client=caller.client,
-            request_id=caller.request_id,
+            **Caller.of(request).fields,
         )
         volume = 1.0 if body.volume_multiplier is None else body.volume_multiplier
         sent = CaptionedOutput(Format.parse(body.response_format), body.stream, volume)
@@ -85,7 +81,7 @@ def captioned_routes(service: SpeechService) -> APIRouter:
     return router
 
 
-def _language(code: str | None) -> str | None:
+def _language(code: str | None, known: Collection[str]) -> str | None:
     """Return the language of a code of Kokoro-FastAPI; ``None`` detects it from the text.
 
     Raises:
@@ -94,9 +90,11 @@ def _language(code: str | None) -> str | None:
     if not code:
         return None
     base = code.lower().partition("-")[0]
-    language = _LANGUAGES.get(base, base)
-    if language not in _LANGUAGES.values():
-        raise BadRequestError("lang_code must be a, b or en, or z or zh", param="lang_code")
+    language = find_language(_LETTERS.get(base, code), known)
+    if language is None:
+        letters = {name: [key for key, code in _LETTERS.items() if code == name] for name in known}
+        names = (language_choice([*letters[name], name]) for name in known)
+        raise BadRequestError(f"lang_code must be {', or '.join(names)}", param="lang_code")
     return language
 
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from ...languages import find_language
 from ..encoding import Format
 from ..requests import SpeechRequest
 from ..service import SpeechService
@@ -16,7 +17,6 @@ from .schemas import ERRORS, Body
 from .speech import audio_answer
 from .streaming import OutputOptions, SpeechResponse
 
-_LANGUAGES = ("en", "zh")
 _SEED = 0  # these requests have none, and assistants expect a sentence to sound as before
 
 
@@ -39,16 +39,14 @@ def ovos_routes(service: SpeechService) -> APIRouter:
     answer = audio_answer(("wav",)) | ERRORS
 
     def speech(text: str, query: OvosQuery, request: Request) -> Response:
-        caller = Caller.of(request)
         asked = SpeechRequest(
             text,
             voice=query.voice,
             seed=_SEED,
-            language=_language(query.lang),
+            language=find_language(query.lang, service.model.languages),
             guard=service.guard_of(None, is_whole=True),
             may_be_silent=True,
-            client=caller.client,
-            request_id=caller.request_id,
+            **Caller.of(request).fields,
         )
         return SpeechResponse(service, asked, OutputOptions(Format.WAV, is_streamed=False))
 
@@ -77,8 +75,3 @@ def ovos_routes(service: SpeechService) -> APIRouter:
         return speech(utterance, query, request)
 
     return router
-
-
-def _language(code: str | None) -> str | None:
-    base = (code or "").lower().replace("_", "-").partition("-")[0]
-    return base if base in _LANGUAGES else None

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from ..requests import SpeechRequest
 from ..service import SpeechService
-from .request_parsing import Caller, generation_fields
+from .request_parsing import Caller
 from .schemas import ERRORS, RefineAnswer, RefineBody
 
 
@@ -17,7 +17,7 @@ def refine_routes(service: SpeechService) -> APIRouter:
     async def refine(body: RefineBody, request: Request) -> RefineAnswer:
         """Inserts control tags into the text, so that it can be read and changed before it is
         spoken. A model that was not trained to refine leaves the text unchanged."""
-        asked = SpeechRequest(body.input, **generation_fields(body, Caller.of(request)))
+        asked = SpeechRequest.of(body.input, body.request_fields(), **Caller.of(request).fields)
         utterances = await service.refine(asked, body.tags)
         return RefineAnswer(text="\n".join(utterances), utterances=utterances, seed=asked.seed)
 

@@ -12,9 +12,9 @@ from ..base64_blocks import from_base64
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..recordings import sample_prompt
-from ..requests import Priority, SpeechRequest, new_seed, parse_lexicon
+from ..requests import SpeechRequest
 from ..service import SpeechService
-from .schemas import GenerationOptions, SpeechBody, SpeechOptions
+from .schemas import SpeechBody, SpeechOptions
 from .streaming import OutputOptions
 
 
@@ -35,6 +35,11 @@ class Caller:
         """Return what the middleware noted."""
         return cls(request.state.client, request.state.request_id)
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of ``SpeechRequest`` that name the caller."""
+        return {"client": self.client, "request_id": self.request_id}
+
 
 async def speech_request(
     service: SpeechService, body: SpeechBody, caller: Caller, *, is_whole: bool, **changes: Any
@@ -48,7 +53,8 @@ async def speech_request(
     Raises:
         ServingError: a field is invalid.
     """
-    voice: dict[str, Any] = {"voice": body.voice_name}
+    given = body.request_fields()
+    voice: dict[str, Any] = {}
     if body.ref_audio is not None:
         if not (body.ref_text or "").strip():
             raise BadRequestError(
@@ -57,36 +63,13 @@ async def speech_request(
             )
         data = await service.in_parsing_thread(partial(_from_base64, body.ref_audio))
         sample = await sample_prompt(service, data, "ref_audio")
-        voice = {"sample": sample, "transcript": body.ref_text}
-    fields = {"may_be_silent": True} | voice | generation_fields(body, caller) | changes
-    return SpeechRequest(
-        body.input,
-        strict=body.strict,
-        speed=body.speed,
-        refine=body.refine,
-        low_latency=body.low_latency,
-        word_times=body.word_times,
-        guard=service.guard_of(body.guard, is_whole=is_whole),
-        adapter=body.adapter,
-        **fields,
-    )
-
-
-def generation_fields(options: GenerationOptions, caller: Caller) -> dict[str, Any]:
-    """Return the fields of ``SpeechRequest`` that every kind of body has."""
-    return {
-        "seed": new_seed() if options.seed is None else options.seed,
-        "is_seeded": options.seed is not None,
-        "temperature": options.temperature,
-        "top_p": options.top_p,
-        "top_k": options.top_k,
-        "language": options.language,
-        "lexicon": parse_lexicon(options.lexicon),
-        "priority": Priority.parse(options.priority),
-        "max_wait": options.max_wait,
-        "client": caller.client,
-        "request_id": caller.request_id,
+        voice = {"voice": None, "sample": sample, "transcript": body.ref_text}
+    others = {
+        "guard": service.guard_of(given.guard, is_whole=is_whole),
+        "may_be_silent": True,
+        **caller.fields,
     }
+    return SpeechRequest.of(body.input, given, **others | voice | changes)
 
 
 def output_options(options: SpeechOptions, **changes: Any) -> OutputOptions:

@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    create_model,
+)
 
-from ...audio.tempo import FASTEST, SLOWEST
+from ...languages import LANGUAGES
+from ...request_fields import REQUEST_FIELDS, RequestField, RequestFields, fields_on
 from ...text.tag_names import TagKind
 from ..bodies import Fields
 from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE, usual_name
-from ..requests import SEED_LIMIT
+from ..requests import parse_field
 from ..vendor_voices import is_vendor_voice
 
 AnyName = BeforeValidator(usual_name)
 """Lets the field of a format take its other names, such as ``ogg`` and ``MP3``."""
 Sound = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 FormatName = Annotated[Sound, AnyName]
+B = TypeVar("B", bound="Body")
 _MOST_VOLUME = 10.0
 _MOST_ITEMS = 2000  # whatever the settings, since validating more takes long
 
@@ -26,6 +37,19 @@ class Body(Fields):
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False, protected_namespaces=())
 
+    def request_fields(self) -> RequestFields:
+        """Return the fields of requests that the body has.
+
+        Raises:
+            BadRequestError: the lexicon cannot be used.
+        """
+        given = {
+            each.name: parse_field(each.name, getattr(self, each.name))
+            for each in REQUEST_FIELDS
+            if hasattr(self, each.name)
+        }
+        return RequestFields(**given)
+
 
 class VoiceId(Body):
     """A voice by its id."""
@@ -33,68 +57,64 @@ class VoiceId(Body):
     id: str
 
 
-class GenerationOptions(Body):
-    """Fields of every request that runs the language model."""
-
-    seed: int | None = Field(
-        None,
-        ge=-SEED_LIMIT,
-        lt=SEED_LIMIT,
-        description="The same seed and text give the same speech.",
-    )
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
-    top_k: int | None = Field(None, ge=1, lt=SEED_LIMIT)
-    language: Literal["en", "zh"] | None = Field(
-        None, description="Detected from the text by default."
-    )
-    lexicon: dict[str, Any] | None = Field(
-        None,
-        description="Words and how they are said. A word in lower case stands for all its forms; "
-        '`{"say": "u s", "exact": true}` in place of a saying is for this spelling alone, and '
-        '`{"ipa": "ˈɛndʒɪn"}` (or `x-sampa`, `pinyin`) for a voice that reads phonemes.',
-        examples=[{"nginx": "engine x", "US": {"say": "u s", "exact": True}}],
-    )
-    priority: Literal["interactive", "batch"] = Field(
-        "interactive", description="Batch requests wait for interactive ones."
-    )
-    max_wait: float | None = Field(
-        None, ge=0, description="Seconds that the request may wait for its turn."
-    )
-
-
 def _name_of(voice: Any) -> Any:
     """Return a seed of ChatTTS as a name: its clients send numbers."""
     return str(voice) if type(voice) is int and is_vendor_voice(str(voice)) else voice
 
 
-VoiceName = Annotated[str | VoiceId | None, BeforeValidator(_name_of)]
-
-
-def voice_id(voice: str | VoiceId | None) -> str | None:
-    """Return the voice's name, from either form of the field."""
+def _id_of(voice: Any) -> Any:
     return voice.id if isinstance(voice, VoiceId) else voice
 
 
-class SpeechOptions(GenerationOptions):
+SeedOrName = Annotated[str | None, BeforeValidator(_name_of)]
+VoiceName = Annotated[str | VoiceId | None, BeforeValidator(_name_of), AfterValidator(_id_of)]
+_SPOKEN = WithJsonSchema({"type": "string", "enum": [*LANGUAGES]})
+# The annotations of fields that take more than a type and bounds say. The languages are checked
+# where those of the model are known.
+_ANNOTATIONS: dict[str, Any] = {"voice": VoiceName, "language": Annotated[str, _SPOKEN] | None}
+
+
+def with_fields(interface: str) -> Callable[[type[B]], type[B]]:
+    """Return a decorator that adds the fields of an interface to a body.
+
+    A field that the body declares itself stays as it is there.
+    """
+
+    def extended(body: type[B]) -> type[B]:
+        own: dict[str, Any] = {
+            each.name: _declared(each)
+            for each in fields_on(interface)
+            if each.name not in body.model_fields
+        }
+        return create_model(
+            body.__name__, __base__=body, __module__=body.__module__, __doc__=body.__doc__, **own
+        )
+
+    return extended
+
+
+def _declared(field: RequestField) -> tuple[Any, Any]:
+    """Return the annotation and the default of a field, as pydantic takes them."""
+    kind: Any = dict[str, Any] if field.kind is dict else field.kind
+    if field.choices:
+        kind = Literal[field.choices]
+    annotation = _ANNOTATIONS.get(field.name, kind if field.default is not None else kind | None)
+    examples = None if field.example is None else [field.example]
+    about: dict[str, Any] = {"description": field.meaning, "examples": examples}
+    if (bounds := field.bounds) is not None:
+        about |= {"ge": bounds.least, "gt": bounds.above, "lt": bounds.below, "le": bounds.most}
+    return annotation, Field(field.default, **about)
+
+
+@with_fields("rest")
+class SpeechOptions(Body):
     """Fields of every request for speech, except the text."""
 
     model: str | None = Field(
         None, description="Any name: there is one model, which the header `x-model` tells."
     )
-    voice: VoiceName = Field(
-        None, description="A name of GET /v1/audio/voices, or a speaker string."
-    )
-    adapter: str | None = Field(
-        None,
-        description="A name among the server's adapters, in place of that of the voice; `base` for "
-        "none.",
-    )
     response_format: FormatName = "mp3"
     sample_rate: int = Field(24_000, ge=LOWEST_RATE, le=HIGHEST_RATE)
-    speed: float = Field(1.0, ge=SLOWEST, le=FASTEST, description="Tempo, at the same pitch.")
-    refine: bool = Field(False, description="Put breaks and laughs into the text first.")
-    low_latency: bool = Field(False, description="Begin before the first samples are final.")
     ref_audio: str | None = Field(
         None,
         description="A recording in base64 to speak like; `voice` does not count then. It needs "
@@ -104,25 +124,11 @@ class SpeechOptions(GenerationOptions):
     timestamp_granularities: list[Literal["word"]] | None = Field(
         None, description="`word` tells when each word is spoken."
     )
-    guard: Literal["retry", "report", "none"] | None = Field(
-        None,
-        description="`report` finds skipped and repeated words; `retry` also speaks a faulty "
-        "sentence again, before it is sent. The server has a default.",
-    )
-
-    strict: bool = Field(
-        False, description="Unknown elements of SSML in the text are an error, not a warning."
-    )
 
     @property
     def word_times(self) -> bool:
         """Return whether the times of the words are wanted."""
         return bool(self.timestamp_granularities)
-
-    @property
-    def voice_name(self) -> str | None:
-        """The voice's name, from either form of the field."""
-        return voice_id(self.voice)
 
 
 class SpeechBody(SpeechOptions):
@@ -171,42 +177,35 @@ class BatchBody(SpeechOptions):
     )
 
 
+@with_fields("tts")
 class PlainBody(Body):
     """``/tts``."""
 
     text: str = Field(min_length=1)
-    voice: Annotated[str | None, BeforeValidator(_name_of)] = None
+    voice: SeedOrName = None
     format: FormatName = "wav"
     stream: bool = Field(False, description="Send it while it is spoken; files lack a length then.")
-    seed: int | None = Field(None, ge=-SEED_LIMIT, lt=SEED_LIMIT)
-    speed: float = Field(1.0, ge=SLOWEST, le=FASTEST)
 
 
+@with_fields("tts")
 class CaptionedBody(Body):
     """``POST /dev/captioned_speech``."""
 
     model: str | None = Field(None, description="Any name, such as kokoro.")
     input: str = Field(min_length=1)
-    voice: VoiceName = Field(None, description="A name of GET /v1/audio/voices.")
     response_format: FormatName = "mp3"
-    speed: float = Field(1.0, ge=SLOWEST, le=FASTEST)
     stream: bool = Field(True, description="Lines of JSON while it is spoken.")
     return_timestamps: bool = True
     lang_code: str | None = Field(None, description="a, b or en; z or zh.")
     volume_multiplier: float | None = Field(None, ge=0, le=_MOST_VOLUME)
-    seed: int | None = Field(None, ge=-SEED_LIMIT, lt=SEED_LIMIT)
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"input": "Hello there.", "stream": False}]}
     )
 
-    @property
-    def voice_name(self) -> str | None:
-        """The voice's name, from either form of the field."""
-        return voice_id(self.voice)
 
-
-class RefineBody(GenerationOptions):
+@with_fields("refine")
+class RefineBody(Body):
     """``POST /v1/audio/refine``."""
 
     model_config = ConfigDict(

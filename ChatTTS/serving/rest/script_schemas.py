@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ..requests import SEED_LIMIT
-from .schemas import AnyName, Body, Error
+from ...request_fields import SEED_LIMIT
+from .schemas import AnyName, Body, Error, with_fields
 
 ScriptFormat = Literal[
     "plain", "markdown", "dialogue", "srt", "vtt", "ass", "cues", "ssml", "lines", "epub"
@@ -30,6 +30,7 @@ class ScriptPauses(Body):
     chapter: float | None = Field(None, ge=0, le=_LONGEST_PAUSE)
 
 
+@with_fields("scripts")
 class ScriptOptionsBody(Body):
     """Fields of ``POST /v1/audio/scripts`` beside the script itself."""
 
@@ -51,24 +52,11 @@ class ScriptOptionsBody(Body):
         examples=[{"Anna": "alloy", "Bob": {"voice": "echo", "tempo": 1.1}}],
     )
     seed: int | None = Field(None, ge=0, lt=SEED_LIMIT, description="0 by default.")
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
-    top_k: int | None = Field(None, ge=1, lt=SEED_LIMIT)
-    language: Literal["en", "zh"] | None = Field(
-        None, description="Detected in each line by default."
-    )
-    lexicon: dict[str, Any] | None = Field(None, description="Words and how they are said.")
-    guard: Literal["retry", "report", "none"] | None = Field(
-        None, description="Look for skipped and repeated words; `retry` speaks a line again."
-    )
     subtitles: SubtitleName | None = Field(None, description="Also make subtitles.")
     notes: Literal["skip", "end", "inline"] | None = Field(
         None,
         description="Where footnotes and endnotes are spoken: nowhere (the default), at the end of "
         "their chapter, or after the sentence.",
-    )
-    strict: bool | None = Field(
-        None, description="What would be left out, such as an unknown element, is an error."
     )
     first: str | None = Field(None, alias="from", description="First chapter: number or title.")
     last: str | None = Field(None, alias="to", description="Last chapter.")

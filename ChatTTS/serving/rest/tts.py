@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..http_layers import FORM
-from ..requests import SpeechRequest, new_seed
+from ..requests import SpeechRequest
 from ..service import SpeechService
 from .errors import validation_error
 from .head import is_head
@@ -30,20 +30,15 @@ def plain_routes(service: SpeechService) -> APIRouter:
     answer = audio_answer(FORMATS) | ERRORS
 
     async def speech(body: PlainBody, request: Request) -> Response:
-        caller = Caller.of(request)
         if is_head(request.scope):  # players ask for the type before they ask for the sound
             head = Response(media_type=Format.parse(body.format).media_type)
             del head.headers["content-length"]  # it is not known
             return head
-        asked = SpeechRequest(
+        asked = SpeechRequest.of(
             body.text,
-            voice=body.voice,
-            speed=body.speed,
-            seed=new_seed() if body.seed is None else body.seed,
-            is_seeded=body.seed is not None,
+            body.request_fields(),
             guard=service.guard_of(None, is_whole=not body.stream),
-            client=caller.client,
-            request_id=caller.request_id,
+            **Caller.of(request).fields,
         )
         sent = OutputOptions(Format.parse(body.format), is_streamed=body.stream)
         return SpeechResponse(service, asked, sent)

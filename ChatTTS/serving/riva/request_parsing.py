@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -10,11 +10,13 @@ from google.protobuf.message import DecodeError, Message
 
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ConfigError
+from ...languages import find_language, language_choice, locale_of
+from ...request_fields import fields_on
 from ...text.lexicon import Lexicon
 from ..encoding import Format
 from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE
 from ..errors import BadRequestError, RequestTooLargeError, UnknownVoiceError
-from ..requests import GUARDS, Priority
+from ..requests import parse_field
 from ..settings import Limits
 from ..voices import Voices
 from .generated import riva_audio_pb2 as audio
@@ -30,7 +32,7 @@ _FORMATS = {
     audio.ALAW: Format.ALAW,
     audio.OGGOPUS: Format.OGGOPUS,
 }
-LANGUAGES = {"en": "en-US", "zh": "zh-CN"}
+_CONFIGURATION = {field.name: field for field in fields_on("grpc")}
 
 
 @dataclass(frozen=True)
@@ -158,37 +160,36 @@ def parse_configuration(custom_configuration: Mapping[str, str]) -> dict[str, An
     """
     values = {}
     for name, text in custom_configuration.items():
-        if name not in _CONFIGURATION:
+        field = _CONFIGURATION.get(name)
+        if field is None:
             raise BadRequestError(
                 f"custom_configuration knows no {name[:40]!r}: use {', '.join(_CONFIGURATION)}",
                 param="custom_configuration",
             )
-        kind, parse = _CONFIGURATION[name]
         try:
-            values[name] = parse(text.strip())
-        except (ValueError, KeyError) as error:
+            values[name] = parse_field(name, field.from_text(text))
+        except ValueError as error:
             raise BadRequestError(
-                f"{name} in custom_configuration must be {kind}, not {text[:40]!r}",
+                f"{name} in custom_configuration must be {field.values}, not {text[:40]!r}",
                 param="custom_configuration",
             ) from error
     return values
 
 
-def parse_language(code: str) -> str | None:
-    """Return ``en`` or ``zh`` for a code such as ``en-US``; ``None`` for an empty one.
+def parse_language(code: str, known: Collection[str]) -> str | None:
+    """Return the known language of a code such as ``en-US``; ``None`` for an empty one.
 
     Raises:
         BadRequestError: it is another language.
     """
-    if not code:
-        return None
-    primary = code.replace("_", "-").partition("-")[0].lower()
-    if primary not in LANGUAGES:
+    language = find_language(code, known) if code else None
+    if code and language is None:
         raise BadRequestError(
-            f"the language {code[:40]!r} is not spoken here: use {' or '.join(LANGUAGES.values())}",
+            f"the language {code[:40]!r} is not spoken here: use "
+            f"{language_choice([locale_of(each) for each in known])}",
             param="language_code",
         )
-    return primary
+    return language
 
 
 def resolve_voice(name: str, voices: Voices) -> str | None:
@@ -209,17 +210,3 @@ def resolve_voice(name: str, voices: Voices) -> str | None:
             continue
         return candidate
     return name  # later errors should show the name that the client used
-
-
-_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_CONFIGURATION: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "seed": ("a whole number", int),
-    "temperature": ("a number", float),
-    "top_p": ("a number", float),
-    "top_k": ("a whole number", int),
-    "speed": ("a number", float),
-    "refine": ("true or false", lambda text: _BOOLEANS[text.lower()]),
-    "low_latency": ("true or false", lambda text: _BOOLEANS[text.lower()]),
-    "guard": ("retry, report or none", lambda text: GUARDS[GUARDS.index(text.lower())]),
-    "priority": ("interactive or batch", lambda text: Priority[text.upper()]),
-}

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import Message
 
+from ...languages import LANGUAGES, locale_of
 from ...pipeline.results import Word
 from ..auth import Authenticator
 from ..errors import BadRequestError, DeadlineError, OverloadedError
@@ -25,7 +26,6 @@ from .rpc_call import RpcCall
 from .stream_encoder import StreamEncoder
 
 NAME = "nvidia.riva.tts.RivaSpeechSynthesis"
-_FAMILIES = {"en": "English-US", "zh": "Mandarin-CN"}
 
 T = TypeVar("T")
 Send = Callable[[tts.SynthesizeSpeechResponse], Awaitable[None]]
@@ -135,10 +135,10 @@ class RivaServicer:
                 return _serialized(response)
             infos = await self._service.in_thread(self._service.voices.without_aliases)
             names = [info.id for info in infos]
-            for language in [defaults.language] if defaults.language else parsing.LANGUAGES:
+            for code in [defaults.language] if defaults.language else self._service.model.languages:
                 parameters = {
-                    "language_code": parsing.LANGUAGES[language],
-                    "voice_name": _FAMILIES[language],
+                    "language_code": locale_of(code),
+                    "voice_name": LANGUAGES[code].family if code in LANGUAGES else code,
                     "subvoices": ",".join(f"{name}:{n}" for n, name in enumerate(names)),
                 }
                 response.model_config.add(model_name=model, parameters=parameters)
@@ -312,7 +312,7 @@ class _CallSynthesizer:
             settings["voice"] = parsing.resolve_voice(message.voice_name, self._service.voices)
         return SpeechRequest(
             message.text,
-            language=parsing.parse_language(message.language_code),
+            language=parsing.parse_language(message.language_code, self._service.model.languages),
             word_times=message.enable_word_time_offsets,
             lexicon=parsing.parse_dictionary(message.custom_dictionary),
             max_wait=call.remaining,

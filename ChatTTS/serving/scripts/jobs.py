@@ -228,6 +228,7 @@ class ScriptJobs:
                 f"the options have {size} bytes; this server takes {self._limits.message_bytes}"
             )
         options = ScriptOptions.of(fields)
+        self._service.check_language(options.language)
         try:
             script = source.read(options, self._limits)
             voices = VoiceFinder(self._service, options)

@@ -14,9 +14,9 @@ from ...longform.notes import NOTES
 from ...longform.script import ScriptError
 from ...longform.settings import AUDIOBOOK, Loudness, Pauses, ReadSettings, Role, parse_roles
 from ...longform.sound_file import WORK_FORMATS, check_format
-from ...text.lexicon import Lexicon
+from ...request_fields import RequestFields, fields_on
 from ..errors import BadRequestError
-from ..requests import parse_lexicon
+from ..requests import parse_field
 
 # Names of the formats of subtitles, which are one format here.
 _CUES = ("srt", "vtt", "ass")
@@ -25,9 +25,11 @@ SCRIPT_FORMAT_NAMES = (*SCRIPT_FORMATS, *_CUES)
 """Values of the option ``format``."""
 
 
-@dataclass(frozen=True)
-class ScriptOptions:
+@dataclass(frozen=True, kw_only=True)
+class ScriptOptions(RequestFields):
     """The reading of a script, and the work that is made of it.
+
+    ``request_fields`` describes the fields that are not listed here.
 
     Attributes:
         format: of the script, one of ``SCRIPT_FORMATS``; ``None`` looks at its name and text.
@@ -37,13 +39,8 @@ class ScriptOptions:
         voice: of lines that name none; ``None`` means the server's default voice.
         roles: voices by the names in the script.
         seed: of all lines that name none.
-        sampling: temperature, top_p and top_k, those that are set.
-        language: ``en`` or ``zh``; ``None`` detects it in each line.
-        lexicon: words and their sayings.
-        guard: ``retry``, ``report`` or ``None``.
         subtitles: format of the subtitles; ``None`` for none.
         notes: where notes are spoken: ``skip``, ``end`` (of the chapter) or ``inline``.
-        strict: whether what the reader would leave out is an error.
         first, last: chapters, by number or title.
         title, author: of the work, in place of the script's own.
         fastest: the most that a cue is sped up to end before the next one.
@@ -53,16 +50,10 @@ class ScriptOptions:
     response_format: str = "mp3"
     loudness: Loudness | None = field(default_factory=Loudness)
     pauses: Pauses = field(default_factory=Pauses)
-    voice: str | None = None
     roles: Mapping[str, Role] = field(default_factory=dict)
     seed: int = 0
-    sampling: Mapping[str, Any] = field(default_factory=dict)
-    language: str | None = None
-    lexicon: Lexicon = field(default_factory=Lexicon)
-    guard: str | None = None
     subtitles: str | None = None
     notes: str = "skip"
-    strict: bool = False
     first: str | None = None
     last: str | None = None
     title: str | None = None
@@ -85,8 +76,10 @@ class ScriptOptions:
         subtitles = fields.get("subtitles")
         _check_choice("subtitles", subtitles, SUBTITLE_FORMATS)
         _check_choice("notes", fields.get("notes"), NOTES)
-        sampling = {n: fields[n] for n in _SAMPLING if n in fields}
         plain = {n: fields[n] for n in _PLAIN if n in fields}
+        plain |= {n: parse_field(n, fields[n]) for n in _OF_REQUESTS if n in fields}
+        if plain.get("guard") == "none":
+            plain["guard"] = None
         try:
             options = cls(
                 format=kind,
@@ -94,9 +87,6 @@ class ScriptOptions:
                 loudness=_loudness(fields.get("loudness", "")),
                 pauses=_pauses(fields.get("pauses", {})),
                 roles=_roles(fields.get("voices", {})),
-                sampling=sampling,
-                lexicon=parse_lexicon(fields.get("lexicon")),
-                guard=None if fields.get("guard") == "none" else fields.get("guard"),
                 subtitles=subtitles,
                 **plain,
             )
@@ -123,11 +113,8 @@ class ScriptOptions:
         )
 
 
-_SAMPLING: tuple[str, ...] = ("temperature", "top_p", "top_k")
-_PLAIN = (
-    *("voice", "seed", "language", "notes", "strict", "first", "last"),
-    *("title", "author", "fastest"),
-)
+_PLAIN = ("notes", "first", "last", "title", "author", "fastest")
+_OF_REQUESTS = tuple(each.name for each in fields_on("scripts"))
 
 
 def _check_choice(name: str, value: Any, known: tuple[str, ...]) -> None:

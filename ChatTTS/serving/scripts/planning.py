@@ -16,14 +16,15 @@ from ...longform.marks import MOST_CHARACTERS
 from ...longform.planned import PlannedLine
 from ...longform.script import Line, Place, Script, ScriptError, Style
 from ...longform.settings import Role
+from ...request_fields import Priority
 from ...text.splitter import is_speakable
 from ..errors import BadRequestError, RequestTooLargeError, ServingError
-from ..requests import Priority, SpeechRequest
+from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..settings import Limits
 from .options import ScriptOptions
 
-_FORMAT = 1
+_FORMAT = 2
 # Three of a character of Chinese, and the marks of a document.
 _BYTES_PER_CHARACTER = 8
 _COVER_BYTES = 4 << 20
@@ -213,29 +214,24 @@ class ScriptPlanner:
                 f"{line.place}: this model was not trained to refine texts; oral, laugh and breaks "
                 "have no effect"
             )
-        sampling = dict(options.sampling)
-        if style.temperature is not None:
-            sampling["temperature"] = style.temperature
+        own = {"seed": style.seed, "temperature": style.temperature}
         parameters = self._voices.parameters(role.voice)
         substitute = self._voices.substituted.get(role.voice or "")
         if substitute is not None:
             self._warn(f"{line.place}: there is no voice {role.voice!r}; {substitute} speaks")
-        request = SpeechRequest(
+        request = SpeechRequest.of(
             "line",  # each line has its own text
+            options,
             reads_ssml=False,
-            **_voice_fields(parameters),
-            seed=options.seed if style.seed is None else style.seed,
             is_seeded=False,  # a book would drive all other results out of their cache
-            **sampling,
-            language=options.language,
             refine=refines,
             refine_tags=style.refine_tags if refines else "",
             tags="" if style.speed is None else f"[speed_{style.speed}]",
             word_times=options.subtitles is not None,
-            guard=options.guard,
-            lexicon=options.lexicon,
             priority=Priority.BATCH,
             client=self._client,
+            **_voice_fields(parameters),
+            **{name: value for name, value in own.items() if value is not None},
         )
         request = self._service.with_lexicon(request)
         voice = self._service.check(request)
@@ -243,23 +239,26 @@ class ScriptPlanner:
 
     def _decides(self, request: SpeechRequest, voice: VoiceParameters) -> str:
         """Return the hash of everything that decides the speech of a line, beside its text."""
-        r = request
-        sampling = (r.seed, r.temperature, r.top_p, r.top_k, r.tags, r.refine, r.refine_tags)
-        lexicon = [asdict(entry) for entry in r.lexicon.entries]
-        values = [
-            *(_FORMAT, self._fingerprint, sorted(voice.items()), sampling),
-            *(r.language, r.word_times, r.guard, lexicon),
-        ]
+        deciding = request.deciding | {
+            "text": "",
+            "lexicon": [asdict(entry) for entry in request.lexicon.entries],
+        }
+        values = [_FORMAT, self._fingerprint, sorted(voice.items()), sorted(deciding.items())]
         return hashlib.sha256(json.dumps(values).encode()).hexdigest()
 
 
 def _voice_fields(parameters: VoiceParameters) -> dict[str, Any]:
-    """Return the fields of a request that speaks with a voice's parameters."""
-    own = {"adapter": parameters.get("adapter")}
-    if "spk_smp" in parameters:
-        return {"sample": parameters["spk_smp"], "transcript": parameters.get("txt_smp"), **own}
-    # A speaker string is a name of itself.
-    return {"voice": parameters.get("spk_emb"), **own}
+    """Return the fields of a request that speaks with a voice's parameters.
+
+    A speaker string is a name of itself.
+    """
+    sample = parameters.get("spk_smp")
+    return {
+        "voice": parameters.get("spk_emb") if sample is None else None,
+        "sample": sample,
+        "transcript": parameters.get("txt_smp"),
+        "adapter": parameters.get("adapter"),
+    }
 
 
 @contextmanager

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, get_args, get_type_hints
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
+from ...request_fields import KIND_NAMES, REQUEST_FIELDS, fields_on, kind_of
 from ..encoding.formats import usual_name
 from ..errors import BadRequestError
 from ..live.config import RunConfig
 from ..live.messages import is_text
-from ..requests import parse_lexicon
+from ..requests import parse_field
 from ..vendor_voices import is_vendor_voice
 
-_KIND_NAMES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ContextConfig(RunConfig):
     """The fields of ``session.config``: those of a run, and these.
 
@@ -30,7 +29,7 @@ class ContextConfig(RunConfig):
     audio: str = "binary"
     framing: bool = False
 
-    def updated(self, fields: Mapping[str, Any]) -> ContextConfig:
+    def updated(self, given: Mapping[str, Any]) -> ContextConfig:
         """Return a copy with these fields; ``None`` stands for the default.
 
         Raises:
@@ -38,17 +37,16 @@ class ContextConfig(RunConfig):
         """
         defaults = ContextConfig()
         values: dict[str, Any] = {}
-        for name, value in fields.items():
+        for name, value in given.items():
             if name == "voice" and isinstance(value, dict):
                 value = value.get("id")
             elif name == "voice" and type(value) is int and is_vendor_voice(str(value)):
                 value = str(value)  # a seed of ChatTTS
             elif name == "response_format":
                 value = usual_name(value)
-            elif name == "lexicon":
-                value = parse_lexicon(value)
-            values[name] = getattr(defaults, name, None) if value is None else value
-            _check_kind(name, values[name])
+            _check_kind(name, value)
+            default = getattr(defaults, name)
+            values[name] = default if value is None else parse_field(name, value)
         config = replace(self, **values)
         config.check()
         return config
@@ -65,10 +63,9 @@ class ContextConfig(RunConfig):
             raise BadRequestError("audio must be binary or base64", param="audio")
 
 
-_KINDS = {
-    name: get_args(hint)[0] if get_args(hint) else hint
-    for name, hint in get_type_hints(ContextConfig).items()
-}
+# A field of the table that the socket does not have is no field of it.
+_ELSEWHERE = {each.name for each in REQUEST_FIELDS} - {each.name for each in fields_on("websocket")}
+_KINDS = {each.name: kind_of(each) for each in fields(ContextConfig) if each.name not in _ELSEWHERE}
 
 
 def _check_kind(name: str, value: Any) -> None:
@@ -78,9 +75,9 @@ def _check_kind(name: str, value: Any) -> None:
         raise BadRequestError(
             f"session.config has no field {name[:40]!r}; it has: {known}", param=name
         )
-    if value is None:
+    if value is None or kind is dict:  # an object has a parser, with errors of its own
         return
     kinds = (int, float) if kind is float else (kind,)
     fits = is_text(value) if kind is str else isinstance(value, kinds)
     if not fits or isinstance(value, bool) != (kind is bool):
-        raise BadRequestError(f"{name} must be {_KIND_NAMES[kind]}", param=name)
+        raise BadRequestError(f"{name} must be {KIND_NAMES[kind]}", param=name)

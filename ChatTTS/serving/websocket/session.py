@@ -96,6 +96,7 @@ class Session(SocketSession):
         """Change a context's settings; those of the default context also apply to new ones."""
         fields: dict[str, Any] = dict(message.settings)
         config = self._config.updated(fields)
+        self.service.check_language(config.language)
         if config.word_times:
             self.service.check_word_times("word_times")
         if config.tells_faults:

@@ -14,6 +14,7 @@ from wyoming.tts import (
     SynthesizeStop,
 )
 
+from ...languages import find_language
 from ..connections import Connection
 from ..errors import BadRequestError
 from ..live.config import RunConfig
@@ -23,8 +24,6 @@ from ..service import SpeechService
 from .description import describe
 from .events import read_event
 from .sender import Sender
-
-_LANGUAGES = ("en", "zh")
 
 
 class Session:
@@ -88,14 +87,14 @@ class Session:
             # Within a stream, clients send the whole text again for servers without streams.
             if not self._is_in_stream:
                 text = _text(event)
-                self._context.configure(_config(event), is_seed_new=True)
+                self._context.configure(self._config(event), is_seed_new=True)
                 if text.strip():
                     self._context.append_whole(text)
                 self._end_text(is_stream=False)
         elif SynthesizeStart.is_type(event.type):
             if self._is_in_stream:
                 raise BadRequestError("synthesize-start came twice, without synthesize-stop")
-            self._context.configure(_config(event), is_seed_new=True)
+            self._context.configure(self._config(event), is_seed_new=True)
             self._is_in_stream = True
         elif SynthesizeChunk.is_type(event.type):
             self._check_stream()
@@ -104,6 +103,25 @@ class Session:
             self._check_stream()
             self._is_in_stream = False
             self._end_text(is_stream=True)
+
+    def _config(self, event: Event) -> RunConfig:
+        """Return the settings of a text; a language that is not known is detected from the text.
+
+        Raises:
+            BadRequestError: a field cannot be used.
+        """
+        voice = event.data.get("voice") or {}
+        context = event.data.get("context") or {}
+        if not (isinstance(voice, dict) and isinstance(context, dict)):
+            raise BadRequestError("voice and context must be objects", param="voice")
+        seed = context.get("seed")
+        if seed is not None and type(seed) is not int:
+            raise BadRequestError("seed must be a whole number", param="seed")
+        known = self._service.model.languages
+        language = find_language(_string(voice, "language"), known)
+        config = RunConfig(voice=_string(voice, "name"), language=language, seed=seed)
+        config.check()
+        return config
 
     def _check_stream(self) -> None:
         if not self._is_in_stream:
@@ -128,25 +146,6 @@ async def _nothing() -> None:
     """Do nothing: a context lasts as long as its connection."""
 
 
-def _config(event: Event) -> RunConfig:
-    """Return the settings of a text.
-
-    Raises:
-        BadRequestError: a field cannot be used.
-    """
-    voice = event.data.get("voice") or {}
-    context = event.data.get("context") or {}
-    if not (isinstance(voice, dict) and isinstance(context, dict)):
-        raise BadRequestError("voice and context must be objects", param="voice")
-    seed = context.get("seed")
-    if seed is not None and type(seed) is not int:
-        raise BadRequestError("seed must be a whole number", param="seed")
-    language = _language(_string(voice, "language"))
-    config = RunConfig(voice=_string(voice, "name"), language=language, seed=seed)
-    config.check()
-    return config
-
-
 def _text(event: Event) -> str:
     text = event.data.get("text")
     if not isinstance(text, str):
@@ -159,9 +158,3 @@ def _string(fields: dict[str, Any], name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise BadRequestError(f"the voice's {name} must be a string", param="voice")
     return value or None
-
-
-def _language(code: str | None) -> str | None:
-    """Return ``en`` or ``zh`` of a code such as ``en_US``; ``None``, to detect it, for others."""
-    primary = (code or "").replace("_", "-").partition("-")[0].lower()
-    return primary if primary in _LANGUAGES else None

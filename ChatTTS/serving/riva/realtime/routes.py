@@ -9,6 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request, WebSocket
 
+from ....languages import locale_of
 from ...auth import Authenticator
 from ...errors import NotFoundError
 from ...live.door import SocketDoor
@@ -16,7 +17,7 @@ from ...live.session import host_of
 from ...requests import new_request_id
 from ...service import SpeechService
 from ...settings import Settings
-from ..request_parsing import LANGUAGES, parse_configuration
+from ..request_parsing import parse_configuration
 from .sender import INTERFACE
 from .session import RealtimeSession
 from .settings import SessionSettings
@@ -58,8 +59,8 @@ def add_to(
         infos = await service.in_thread(service.voices.without_aliases)
         own = service.model.config.defaults.language
         names = [info.id for info in infos]
-        codes = [LANGUAGES[own]] if own else list(LANGUAGES.values())
-        return {code: {"voices": names} for code in codes}
+        codes = [own] if own else service.model.languages
+        return {locale_of(code): {"voices": names} for code in codes}
 
     @app.post("/v1/realtime/synthesis_sessions", include_in_schema=False)
     async def create_session(request: Request) -> dict[str, Any]:

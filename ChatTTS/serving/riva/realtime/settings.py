@@ -28,7 +28,7 @@ from ..request_parsing import (
 _PCM_NAMES = ("linear_pcm", "pcm16", "none")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PromptedConfig(RunConfig):
     """The settings of a run, with a recording in place of a voice.
 
@@ -118,9 +118,6 @@ class SessionSettings:
         Raises:
             BadRequestError: a value is out of its range.
         """
-        fields = dict(self.configuration)
-        if "priority" in fields:
-            fields["priority"] = fields["priority"].name.lower()
         voice = None if self.sample else resolve_voice(self.voice_name, service.voices)
         config = PromptedConfig(
             voice=voice,
@@ -129,9 +126,9 @@ class SessionSettings:
             response_format=self.audio.format.value,
             sample_rate=self.audio.sample_rate,
             speed=self.audio.speed,
-            language=parse_language(self.language_code),
+            language=parse_language(self.language_code, service.model.languages),
             lexicon=self.lexicon,
-            **fields,
+            **dict(self.configuration),
         )
         config.check()
         return config

@@ -1,0 +1,71 @@
+"""The languages that texts are read in: an entry each, from which every interface lists them.
+
+A new language is an entry here and a reader in ``text.normalizer``. A language that a program
+registers with ``Normalizer.register`` needs no entry: its name is its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language.
+
+    Attributes:
+        code: its name in requests, of ISO 639-1.
+        name: for readers, in English.
+        spellings: further names of it that scripts use, in lower case.
+        letter: that every voice of the language knows.
+        locale: its code with a region, as Riva lists it.
+        family: the beginning of Riva's names of its voices.
+        kokoro: its codes in Kokoro-FastAPI, the first letters of names of voices there.
+    """
+
+    code: str
+    name: str
+    spellings: tuple[str, ...]
+    letter: str
+    locale: str
+    family: str
+    kokoro: str
+
+
+LANGUAGES = {
+    each.code: each
+    for each in (
+        Language("en", "English", ("eng", "english"), "a", "en-US", "English-US", "ab"),
+        Language("zh", "Chinese", ("zho", "cn", "chinese"), "的", "zh-CN", "Mandarin-CN", "z"),
+    )
+}
+"""The built-in languages by their codes."""
+
+
+def known_languages(registered: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the codes of the built-in languages and of the registered ones, each once."""
+    return tuple(dict.fromkeys((*LANGUAGES, *registered)))
+
+
+def find_language(name: str | None, known: Collection[str]) -> str | None:
+    """Return the code that a name such as ``en_US`` or ``zh-Hans`` means; ``None`` for none."""
+    if name is None or name in known:
+        return name
+    primary = name.lower().replace("_", "-").partition("-")[0]
+    return primary if primary in known else None
+
+
+def language_name(code: str) -> str:
+    """Return the English name of a language; its code for one without an entry."""
+    return LANGUAGES[code].name if code in LANGUAGES else code
+
+
+def locale_of(code: str) -> str:
+    """Return the locale of a language; its code for one without an entry."""
+    return LANGUAGES[code].locale if code in LANGUAGES else code
+
+
+def language_choice(codes: Collection[str]) -> str:
+    """Return the codes for a message: ``en or zh``."""
+    return " or ".join(filter(None, (", ".join([*codes][:-1]), *[*codes][-1:])))

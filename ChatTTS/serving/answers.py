@@ -18,7 +18,6 @@ from ..pipeline.results import Fault, Piece, Word
 from .encoding import Encoder
 from .errors import ServingError, as_serving_error
 from .live.config import RunConfig
-from .request_logs import log_request
 from .requests import SpeechRequest, new_seed
 from .service import SpeechService
 from .speech import Speech
@@ -40,13 +39,14 @@ class EncodedPiece:
 
 
 def speech_request(
-    service: SpeechService, config: RunConfig, text: str, state: State
+    service: SpeechService, config: RunConfig, text: str, state: State, interface: str
 ) -> SpeechRequest:
     """Return the request to speak a text that came as a whole, while its sound is streamed.
 
     Args:
         config: its settings.
         state: of the HTTP request.
+        interface: name of the protocol in logs.
     """
     return config.request(
         text,
@@ -54,18 +54,18 @@ def speech_request(
         guard=service.guard_of(None, is_whole=False),
         client=state.client,
         request_id=state.request_id,
+        interface=interface,
     )
 
 
 @asynccontextmanager
 async def speaking(
-    service: SpeechService, request: SpeechRequest, state: dict[str, Any], interface: str = "rest"
+    service: SpeechService, request: SpeechRequest, state: dict[str, Any]
 ) -> AsyncIterator[Speech]:
-    """Enter the speech of a request, and log the request at the end.
+    """Enter the speech of a request, and note in its HTTP request whether it was counted.
 
     Args:
         state: state of the HTTP request; ``was_counted`` is set if the service counted the request.
-        interface: name of the protocol in logs.
 
     Raises:
         ServingError: see :class:`.speech.Speech`.
@@ -75,9 +75,8 @@ async def speaking(
         async with speech:
             yield speech
     finally:
-        if speech.record.latency is not None:
+        if speech.was_counted:
             state["was_counted"] = True
-            log_request(speech.record, interface, with_text=service.settings.log_texts)
 
 
 async def encode_pieces(
@@ -185,7 +184,6 @@ class SpokenResponse(Response):
     Args:
         service: speaks the request.
         request: the text to speak.
-        interface: name of the protocol in logs.
         encoder: makes the encoder.
         body: gives the sound its form.
         is_streamed: whether it is sent while it is generated.
@@ -196,7 +194,6 @@ class SpokenResponse(Response):
         self,
         service: SpeechService,
         request: SpeechRequest,
-        interface: str,
         encoder: Callable[[], Encoder],
         body: Body,
         *,
@@ -205,7 +202,7 @@ class SpokenResponse(Response):
     ) -> None:
         super().__init__(headers=headers)
         del self.headers["content-length"]
-        self._service, self._request, self._interface = service, request, interface
+        self._service, self._request = service, request
         self._make_encoder, self._body, self._is_streamed = encoder, body, is_streamed
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -218,7 +215,7 @@ class SpokenResponse(Response):
         self.headers["x-accel-buffering"] = "no"
         self.headers["cache-control"] = "no-cache"
         # The end of a response is sent after the request has freed its place in the queue.
-        async with speaking(service, request, scope["state"], self._interface) as speech:
+        async with speaking(service, request, scope["state"]) as speech:
             body.begin(speech)
             if self._is_streamed:
                 await self._stream(speech, encoder, send)

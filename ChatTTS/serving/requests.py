@@ -93,6 +93,8 @@ class SpeechRequest:
         max_wait: seconds that it may wait for its turn; ``None`` means the server's limit.
         client: name of the client, for fairness between clients.
         request_id: its name in logs and answers.
+        interface: short name of its protocol in logs, such as ``rest``, ``websocket`` or ``grpc``;
+            empty for a request of the server itself, whose end is not logged.
         first_utterance: index of the text's first utterance; above 0 if the text continues an
             earlier one.
         reads_ssml: whether a text that begins with ``<speak`` is a document of SSML.
@@ -131,6 +133,7 @@ class SpeechRequest:
     max_wait: float | None = None
     client: str = ""
     request_id: str = field(default_factory=new_request_id)
+    interface: str = ""
     first_utterance: int = 0
     reads_ssml: bool = True
     strict: bool = False

@@ -46,12 +46,12 @@ def add_to(
         config = body.config()
         if config.word_times:
             service.check_word_times("add_timestamps")
-        asked = speech_request(service, config, body.transcript, request.state)
+        asked = speech_request(service, config, body.transcript, request.state, INTERFACE)
         is_float = body.output_format.is_float
         form = EventBody(asked, body.context_id, is_float=is_float) if as_events else Body()
         if is_float and not as_events:
             form = FloatBody()
-        return SpokenResponse(service, asked, INTERFACE, config.encoder, form, is_streamed=True)
+        return SpokenResponse(service, asked, config.encoder, form, is_streamed=True)
 
     async def live(websocket: WebSocket) -> None:
         async def begin() -> Session:

@@ -11,6 +11,7 @@ from ..bodies import Fields, validated
 from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
+from .errors import INTERFACE
 
 _MAX_SEED = 2**32 - 1
 _LANGUAGES = ("en", "zh")
@@ -59,6 +60,7 @@ def speech_request(
         word_times=with_times,
         guard=service.guard_of(None, is_whole=is_whole),
         client=request.state.client,
+        interface=INTERFACE,
         request_id=request.state.request_id,
     )
 

@@ -56,7 +56,7 @@ def add_to(
         headers = {"request-id": request.state.request_id}
         make_encoder = partial(output.encoder, asked.speed)
         return SpokenResponse(
-            service, asked, INTERFACE, make_encoder, form, is_streamed=is_streamed, headers=headers
+            service, asked, make_encoder, form, is_streamed=is_streamed, headers=headers
         )
 
     async def whole(request: Request) -> Response:

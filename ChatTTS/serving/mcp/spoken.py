@@ -12,7 +12,6 @@ from ...audio.samples import SAMPLE_RATE, Samples
 from ...errors import NothingToSpeakError, named_parts
 from ..encoding import Encoder, Format
 from ..errors import UnspeakableError
-from ..request_logs import log_request
 from ..requests import SpeechRequest, new_request_id, new_seed
 from ..service import SpeechService
 
@@ -87,6 +86,7 @@ async def speak(
                 may_be_silent=True,
                 reads_ssml=reads_ssml,
                 client=CLIENT,
+                interface=CLIENT,
                 request_id=f"{request_id}.{index}",
                 first_utterance=number,
                 continues=index > 0,
@@ -101,15 +101,11 @@ async def speak(
                         count += len(piece.samples)
                         await service.in_thread(partial(take, piece.samples))
                 speech.check_complete()
-                number += 0 if speech.is_silent else speech.utterances
+                number = speech.next_utterance
                 left_out |= dict.fromkeys(speech.left_out)
             except UnspeakableError as error:
                 refusal = refusal or error
                 left_out |= dict.fromkeys(_left_out_of(error))
-            finally:
-                if speech.record.latency is not None:
-                    with_text = service.settings.log_texts
-                    log_request(speech.record, CLIENT, with_text=with_text)
     if refusal is not None and not count:
         raise refusal
     return Spoken(count / SAMPLE_RATE, tuple(left_out))

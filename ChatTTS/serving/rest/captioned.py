@@ -26,7 +26,7 @@ from ..errors import BadRequestError
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from ..speech import Speech
-from .request_parsing import Caller
+from .request_parsing import INTERFACE, Caller
 from .schemas import ERRORS, NOT_FOUND, CaptionedBody, CaptionedSpeech, WordTimestamp
 from .streaming import (
     OutputOptions,
@@ -76,6 +76,7 @@ def captioned_routes(service: SpeechService) -> APIRouter:
             guard=service.guard_of(None, is_whole=not body.stream),
             may_be_silent=True,
             client=caller.client,
+            interface=INTERFACE,
             request_id=caller.request_id,
         )
         volume = 1.0 if body.volume_multiplier is None else body.volume_multiplier

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from ..encoding import Format
 from ..requests import SpeechRequest
 from ..service import SpeechService
-from .request_parsing import Caller
+from .request_parsing import INTERFACE, Caller
 from .schemas import ERRORS, Body
 from .speech import audio_answer
 from .streaming import OutputOptions, SpeechResponse
@@ -48,6 +48,7 @@ def ovos_routes(service: SpeechService) -> APIRouter:
             guard=service.guard_of(None, is_whole=True),
             may_be_silent=True,
             client=caller.client,
+            interface=INTERFACE,
             request_id=caller.request_id,
         )
         return SpeechResponse(service, asked, OutputOptions(Format.WAV, is_streamed=False))

@@ -17,6 +17,9 @@ from ..service import SpeechService
 from .schemas import GenerationOptions, SpeechBody, SpeechOptions
 from .streaming import OutputOptions
 
+INTERFACE = "rest"
+"""The name of this interface in logs."""
+
 
 @dataclass(frozen=True)
 class Caller:
@@ -85,6 +88,7 @@ def generation_fields(options: GenerationOptions, caller: Caller) -> dict[str, A
         "priority": Priority.parse(options.priority),
         "max_wait": options.max_wait,
         "client": caller.client,
+        "interface": INTERFACE,
         "request_id": caller.request_id,
     }
 

@@ -15,7 +15,7 @@ from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from .errors import validation_error
 from .head import is_head
-from .request_parsing import Caller
+from .request_parsing import INTERFACE, Caller
 from .schemas import ERRORS, PlainBody
 from .speech import FORMATS, audio_answer
 from .streaming import OutputOptions, SpeechResponse
@@ -43,6 +43,7 @@ def plain_routes(service: SpeechService) -> APIRouter:
             is_seeded=body.seed is not None,
             guard=service.guard_of(None, is_whole=not body.stream),
             client=caller.client,
+            interface=INTERFACE,
             request_id=caller.request_id,
         )
         sent = OutputOptions(Format.parse(body.format), is_streamed=body.stream)

@@ -236,6 +236,7 @@ class ScriptPlanner:
             lexicon=options.lexicon,
             priority=Priority.BATCH,
             client=self._client,
+            interface="script",
         )
         request = self._service.with_lexicon(request)
         voice = self._service.check(request)

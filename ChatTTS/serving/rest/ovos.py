@@ -14,7 +14,7 @@ from ..service import SpeechService
 from .request_parsing import INTERFACE, Caller
 from .schemas import ERRORS, Body
 from .speech import audio_answer
-from .streaming import OutputOptions, SpeechResponse
+from .streaming import OutputOptions, speech_response
 
 _LANGUAGES = ("en", "zh")
 _SEED = 0  # these requests have none, and assistants expect a sentence to sound as before
@@ -51,7 +51,7 @@ def ovos_routes(service: SpeechService) -> APIRouter:
             interface=INTERFACE,
             request_id=caller.request_id,
         )
-        return SpeechResponse(service, asked, OutputOptions(Format.WAV, is_streamed=False))
+        return speech_response(service, asked, OutputOptions(Format.WAV, is_streamed=False))
 
     @router.get(
         "/v2/synthesize",

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
 
 from ...longform.apart import most_lines
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError
@@ -28,7 +27,6 @@ from ..service import SpeechService
 from ..settings import Limits
 from .errors import validation_error
 from .file_answer import FileAnswer
-from .head import is_head
 from .request_parsing import Caller
 from .schemas import ERRORS, NOT_FOUND, ErrorBody
 from .script_schemas import (
@@ -39,7 +37,7 @@ from .script_schemas import (
     ScriptList,
     ScriptOptionsBody,
 )
-from .streaming import send_event
+from .streaming import StreamedResponse, as_event
 
 SCRIPTS = "/v1/audio/scripts"
 """The address of the scripts."""
@@ -191,7 +189,9 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
                 "limit: close one of them",
                 own_limit=True,
             )
-        return _Events(jobs, job, watchers, limits.script_age_seconds)
+        return StreamedResponse(
+            "text/event-stream", _changes(jobs, job, watchers, limits.script_age_seconds)
+        )
 
     return router
 
@@ -227,42 +227,23 @@ def script_info(job: ScriptJob, age: float) -> ScriptInfo:
     )
 
 
-class _Events(Response):
-    """A stream of server-sent events, one for each change of a job."""
-
-    def __init__(
-        self, jobs: ScriptJobs, job: ScriptJob, watchers: Counter[str], age: float
-    ) -> None:
-        super().__init__(media_type="text/event-stream")
-        del self.headers["content-length"]
-        self.headers["x-accel-buffering"] = "no"
-        self.headers["cache-control"] = "no-cache"
-        self._jobs, self._job, self._watchers, self._age = jobs, job, watchers, age
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one ASGI scope."""
-        self._watchers[self._job.client] += 1
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            if not is_head(scope):
-                await self._send_changes(send)
-        finally:
-            self._watchers[self._job.client] -= 1
-            self._watchers += Counter()  # drops the clients without streams
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _send_changes(self, send: Send) -> None:
-        job, last, silent = self._job, "", 0.0
+async def _changes(
+    jobs: ScriptJobs, job: ScriptJob, watchers: Counter[str], age: float
+) -> AsyncGenerator[bytes, None]:
+    """Yield a server-sent event for each change of a job."""
+    watchers[job.client] += 1
+    last, silent = "", 0.0
+    try:
         while True:
             # All three are looked at before the information is taken, so that the last one is sent.
             is_last = job.is_final or job.is_deleted
-            ends = self._jobs.is_closed
-            told = script_info(job, self._age).model_dump()
+            ends = jobs.is_closed
+            told = script_info(job, age).model_dump()
             kind = "suspended" if ends else "progress"
             kind = "deleted" if job.is_deleted else job.state if job.is_final else kind
             event = json.dumps({"type": f"script.{kind}", "script": told})
             if event != last:
-                await send_event(event, send)
+                yield as_event(event)
                 last, silent = event, 0.0
             if is_last or ends:
                 return
@@ -270,8 +251,11 @@ class _Events(Response):
             silent += _EVENT_SECONDS
             if silent >= _SILENCE_SECONDS:
                 silent = 0.0
-                comment = {"type": "http.response.body", "body": b": \n\n", "more_body": True}
-                await send(comment)
+                yield b": \n\n"
+    finally:
+        watchers[job.client] -= 1
+        if not watchers[job.client]:
+            del watchers[job.client]
 
 
 # -- bodies ------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from .head import is_head
 from .request_parsing import INTERFACE, Caller
 from .schemas import ERRORS, PlainBody
 from .speech import FORMATS, audio_answer
-from .streaming import OutputOptions, SpeechResponse
+from .streaming import OutputOptions, speech_response
 
 _FORM = ("application/x-www-form-urlencoded", FORM)
 _JSON = "application/json"
@@ -47,7 +47,7 @@ def plain_routes(service: SpeechService) -> APIRouter:
             request_id=caller.request_id,
         )
         sent = OutputOptions(Format.parse(body.format), is_streamed=body.stream)
-        return SpeechResponse(service, asked, sent)
+        return speech_response(service, asked, sent)
 
     @router.get(
         "/tts",

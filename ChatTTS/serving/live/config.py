@@ -11,6 +11,7 @@ from ...text.lexicon import Lexicon
 from ..encoding import Encoder, Format
 from ..errors import BadRequestError
 from ..requests import GUARDS, Priority, SpeechRequest
+from ..speech import silence
 
 _MAX_FLUSH_AFTER = 600_000  # milliseconds
 _BIT_RATES = (8_000, 256_000)  # that Opus takes for one channel
@@ -70,6 +71,11 @@ class RunConfig:
     def encoder(self) -> Encoder:
         """Return an encoder for one run."""
         return Encoder(self.format, self.sample_rate, self.speed, self.bit_rate)
+
+    def silence(self) -> bytes:
+        """Return the sound of a text with nothing to speak."""
+        encoder = self.encoder()
+        return encoder.push(silence().samples) + encoder.finish()
 
     def request(
         self, text: str, seed: int, *, is_first: bool = True, **others: Any

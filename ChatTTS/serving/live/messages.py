@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from ..errors import BadRequestError
@@ -35,6 +36,28 @@ def is_text(value: object) -> TypeGuard[str]:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def text_of(fields: Mapping[str, Any], name: str = "text") -> str:
+    """Return a field of a message.
+
+    Raises:
+        BadRequestError: it is missing, or no text.
+    """
+    value = fields.get(name)
+    if not is_text(value):
+        raise BadRequestError(f"{name} must be a string", param=name)
+    return value
+
+
+def checked_id(name: object) -> str:
+    """Return the name of a context; raise BadRequestError if it cannot be one."""
+    if not is_id(name):
+        raise BadRequestError(
+            f"context_id must be a string of 1 to {MAX_ID_CHARACTERS} characters",
+            param="context_id",
+        )
+    return name
 
 
 def is_id(name: object) -> TypeGuard[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from starlette.datastructures import State
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from ..errors import ChatTTSError
@@ -131,6 +131,13 @@ def _joined(parts: Sequence[EncodedPiece], encoder: Encoder) -> EncodedPiece:
         tuple(word for part in parts for word in part.words),
         tuple(fault for part in parts for fault in part.faults),
     )
+
+
+def error_response(error: ServingError, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return the response to a request that failed, in the format of OpenAI's API."""
+    own = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+    more = {**(headers or {}), **error.retry_headers, **own}
+    return JSONResponse({"error": error.as_json()}, error.status, more)
 
 
 def left_out_headers(speech: Speech) -> dict[str, str]:

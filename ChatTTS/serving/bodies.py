@@ -46,6 +46,17 @@ class Fields(BaseModel):
         return schema
 
 
+def whole_number(text: str | None, digits: int = 9) -> int | None:
+    """Return the whole number that a field of a query is; ``None`` if it is none of these digits.
+
+    Args:
+        digits: the most that it may have.
+    """
+    if text is None or not (text.isascii() and text.isdigit() and len(text) <= digits):
+        return None
+    return int(text)
+
+
 async def read_body(request: Request, model: type[M]) -> M:
     """Return the checked body of a request.
 

@@ -13,6 +13,7 @@ from ..errors import ConfigError, TextError
 from ..text.lexicon import Lexicon
 from ..text.pauses import LONGEST_PAUSE, total_pause
 from .errors import BadRequestError
+from .languages import LANGUAGES
 from .segments import Segment
 
 SEED_LIMIT = 2**63
@@ -154,7 +155,7 @@ class SpeechRequest:
             fits = 1 <= self.top_k < SEED_LIMIT
             self._require("top_k", fits, "at least 1, and a number of 64 bits")
         if self.language is not None:
-            self._require("language", self.language in ("en", "zh"), "en or zh")
+            self._require("language", self.language in LANGUAGES, "en or zh")
         if self.max_wait is not None:
             finite = math.isfinite(self.max_wait) and self.max_wait >= 0
             self._require("max_wait", finite, "seconds, 0 or more")

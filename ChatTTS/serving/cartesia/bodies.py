@@ -11,11 +11,11 @@ from ...errors import AudioError
 from ..bodies import Fields
 from ..encoding import Format
 from ..errors import BadRequestError
+from ..languages import known_language
 from ..live.config import RunConfig
 from ..live.messages import MAX_ID_CHARACTERS
 from ..requests import SEED_LIMIT
 
-_LANGUAGES = ("en", "zh")
 _TEMPOS = {"slow": 0.8, "normal": 1.0, "fast": 1.2}
 _RAW = {
     "pcm_s16le": Format.PCM,
@@ -117,18 +117,16 @@ class SpeechBody(_Fields):
         output = self.output_format
         format = output.format
         try:
-            rate = format.carried_rate(output.sample_rate)
+            rate = format.checked_rate(output.sample_rate)
         except AudioError as error:
             raise _wrong_format(str(error)) from error
-        if rate != output.sample_rate:
-            raise _wrong_format(f"{format.value} has no sample_rate {output.sample_rate}")
         config = RunConfig(
             voice=self.voice if isinstance(self.voice, str) else self.voice.id,
             response_format=format.value,
             sample_rate=rate,
             bit_rate=output.bit_rate,
             speed=self._tempo,
-            language=_language(self.language or self.locale),
+            language=known_language(self.language or self.locale),
             word_times=bool(self.add_timestamps),
             seed=self.seed,
             **others,
@@ -154,12 +152,6 @@ def as_floats(pcm: bytes) -> bytes:
     """Return 16-bit PCM as 32-bit floats, little-endian, in [-1, 1)."""
     floats: bytes = (np.frombuffer(pcm, "<i2") / _FULL_SCALE).astype("<f4").tobytes()
     return floats
-
-
-def _language(code: str | None) -> str | None:
-    """Return the language of a code; ``None``, for unknown ones too, detects it from the text."""
-    base = (code or "").lower().partition("-")[0]
-    return base if base in _LANGUAGES else None
 
 
 def _wrong_format(reason: str) -> BadRequestError:

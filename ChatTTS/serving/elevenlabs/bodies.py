@@ -7,14 +7,14 @@ from typing import Any
 from pydantic import ConfigDict, Field
 from starlette.requests import Request
 
-from ..bodies import Fields, validated
+from ..bodies import Fields, validated, whole_number
 from ..errors import BadRequestError
+from ..languages import known_language
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from .errors import INTERFACE
 
 _MAX_SEED = 2**32 - 1
-_LANGUAGES = ("en", "zh")
 
 
 class VoiceSettings(Fields):
@@ -56,7 +56,7 @@ def speech_request(
         speed=body.speed,
         seed=new_seed() if body.seed is None else body.seed,
         is_seeded=body.seed is not None,
-        language=language_of(body.language_code),
+        language=known_language(body.language_code),
         word_times=with_times,
         guard=service.guard_of(None, is_whole=is_whole),
         client=request.state.client,
@@ -90,13 +90,7 @@ def parse_seed(text: str | None) -> int | None:
     """
     if text is None:
         return None
-    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_SEED))
-    if not is_number or int(text) > _MAX_SEED:
+    seed = whole_number(text, len(str(_MAX_SEED)))
+    if seed is None or seed > _MAX_SEED:
         raise BadRequestError(f"seed must be a whole number, 0 to {_MAX_SEED}", param="seed")
-    return int(text)
-
-
-def language_of(code: str | None) -> str | None:
-    """Return the language of a code; ``None``, for unknown ones too, detects it from the text."""
-    base = (code or "").lower().partition("-")[0]
-    return base if base in _LANGUAGES else None
+    return seed

@@ -8,7 +8,9 @@ from typing import Any
 from fastapi import WebSocket
 
 from ..auth import Authenticator
+from ..bodies import whole_number
 from ..errors import AuthenticationError, BadRequestError, ServingError
+from ..languages import known_language
 from ..live.config import RunConfig
 from ..live.context import Context
 from ..live.messages import checked_id, is_id, is_text, text_of
@@ -16,7 +18,7 @@ from ..live.send_queue import SocketClose
 from ..live.session import SocketSession
 from ..service import SpeechService
 from .alignment import SocketAlignment
-from .bodies import language_of, parse_seed, parse_settings, speed_of
+from .bodies import parse_seed, parse_settings, speed_of
 from .errors import INTERFACE, key_of
 from .formats import OutputFormat
 from .sender import ContextSender
@@ -90,7 +92,7 @@ class Session(SocketSession):
             sample_rate=output.sample_rate,
             bit_rate=output.bit_rate,
             seed=parse_seed(query.get("seed")),
-            language=language_of(query.get("language_code")),
+            language=known_language(query.get("language_code")),
             word_times=self.service.gives_word_times,
         )
         config.check()
@@ -157,9 +159,8 @@ def _name_of(fields: dict[str, Any]) -> Any:
 
 def _inactivity(text: str | None) -> float:
     """Return the seconds of ``inactivity_timeout``; the default for what is no number of them."""
-    is_number = text is not None and text.isascii() and text.isdigit() and len(text) < 10
-    seconds = float(text) if is_number and text is not None else _INACTIVITY
-    return min(max(seconds, 1.0), _MOST_INACTIVITY)
+    seconds = whole_number(text)
+    return _INACTIVITY if seconds is None else min(max(float(seconds), 1.0), _MOST_INACTIVITY)
 
 
 def _text_of(fields: dict[str, Any]) -> str | None:

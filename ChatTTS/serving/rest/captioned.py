@@ -13,6 +13,7 @@ from ..answers import EncodedPiece, SpokenResponse
 from ..base64_blocks import to_base64
 from ..encoding import Format
 from ..errors import BadRequestError
+from ..languages import LANGUAGES, base_language
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from ..speech import Speech
@@ -85,9 +86,9 @@ def _language(code: str | None) -> str | None:
     """
     if not code:
         return None
-    base = code.lower().partition("-")[0]
+    base = base_language(code)
     language = _LANGUAGES.get(base, base)
-    if language not in _LANGUAGES.values():
+    if language not in LANGUAGES:
         raise BadRequestError("lang_code must be a, b or en, or z or zh", param="lang_code")
     return language
 

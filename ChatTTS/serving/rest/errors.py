@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
+from .. import answers
 from ..errors import BadRequestError, NotFoundError, ServingError
 
 
@@ -43,14 +43,8 @@ class RangeError(ServingError):
 
 def error_response(error: ServingError, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return the response to a request that failed with ``error``."""
-    more = dict(headers or {})
-    if error.retry_after is not None:
-        more["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-    if error.status == 401:
-        more["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, RangeError):
-        more["Content-Range"] = f"bytes */{error.size}"
-    return JSONResponse({"error": error.as_json()}, error.status, more)
+    size = {"Content-Range": f"bytes */{error.size}"} if isinstance(error, RangeError) else {}
+    return answers.error_response(error, {**(headers or {}), **size})
 
 
 def bad_fields(errors: Sequence[Mapping[str, Any]]) -> BadRequestError:

@@ -9,6 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from ..encoding import Format
+from ..languages import known_language
 from ..requests import SpeechRequest
 from ..service import SpeechService
 from .request_parsing import INTERFACE, Caller
@@ -16,7 +17,6 @@ from .schemas import ERRORS, Body
 from .speech import audio_answer
 from .streaming import OutputOptions, speech_response
 
-_LANGUAGES = ("en", "zh")
 _SEED = 0  # these requests have none, and assistants expect a sentence to sound as before
 
 
@@ -44,7 +44,7 @@ def ovos_routes(service: SpeechService) -> APIRouter:
             text,
             voice=query.voice,
             seed=_SEED,
-            language=_language(query.lang),
+            language=known_language(query.lang),
             guard=service.guard_of(None, is_whole=True),
             may_be_silent=True,
             client=caller.client,
@@ -78,8 +78,3 @@ def ovos_routes(service: SpeechService) -> APIRouter:
         return speech(utterance, query, request)
 
     return router
-
-
-def _language(code: str | None) -> str | None:
-    base = (code or "").lower().replace("_", "-").partition("-")[0]
-    return base if base in _LANGUAGES else None

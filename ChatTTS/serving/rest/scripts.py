@@ -25,6 +25,7 @@ from ..scripts.job import ScriptJob
 from ..scripts.planning import ScriptSource
 from ..service import SpeechService
 from ..settings import Limits
+from ..words import DIGITS
 from .errors import validation_error
 from .file_answer import FileAnswer
 from .request_parsing import Caller
@@ -218,7 +219,7 @@ def script_info(job: ScriptJob, age: float) -> ScriptInfo:
             "progress": {
                 "lines": job.lines_done,
                 "lines_total": job.lines,
-                "seconds": round(job.seconds_done, 3),
+                "seconds": round(job.seconds_done, DIGITS),
             },
             "warnings": list(job.warnings),
             "error": job.error,

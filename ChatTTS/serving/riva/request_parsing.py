@@ -14,6 +14,7 @@ from ...text.lexicon import Lexicon
 from ..encoding import Format
 from ..encoding.formats import HIGHEST_RATE, LOWEST_RATE
 from ..errors import BadRequestError, RequestTooLargeError, UnknownVoiceError
+from ..languages import base_language
 from ..requests import GUARDS, Priority
 from ..settings import Limits
 from ..voices import Voices
@@ -139,15 +140,23 @@ def parse_audio_settings(message: tts.SynthesizeSpeechRequest) -> AudioSettings:
             param="encoding",
         )
     chosen = _FORMATS[message.encoding]
-    rate = message.sample_rate_hz or SAMPLE_RATE
-    if not LOWEST_RATE <= rate <= HIGHEST_RATE:
-        raise BadRequestError(
-            f"sample_rate_hz must be {LOWEST_RATE} to {HIGHEST_RATE}, or 0 for {SAMPLE_RATE}, "
-            f"not {rate}",
-            param="sample_rate_hz",
-        )
+    rate = parse_rate(message.sample_rate_hz or SAMPLE_RATE)
     speed = parse_configuration(message.custom_configuration).get("speed", 1.0)
     return AudioSettings(chosen, rate, speed)
+
+
+def parse_rate(rate: object) -> int:
+    """Return the samples a second of ``sample_rate_hz``.
+
+    Raises:
+        BadRequestError: there is no such rate.
+    """
+    if type(rate) is not int or not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise BadRequestError(
+            f"sample_rate_hz must be a whole number, {LOWEST_RATE} to {HIGHEST_RATE}",
+            param="sample_rate_hz",
+        )
+    return rate
 
 
 def parse_configuration(custom_configuration: Mapping[str, str]) -> dict[str, Any]:
@@ -182,7 +191,7 @@ def parse_language(code: str) -> str | None:
     """
     if not code:
         return None
-    primary = code.replace("_", "-").partition("-")[0].lower()
+    primary = base_language(code)
     if primary not in LANGUAGES:
         raise BadRequestError(
             f"the language {code[:40]!r} is not spoken here: use {' or '.join(LANGUAGES.values())}",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from wyoming.info import Attribution, Info, TtsProgram, TtsVoice
 
 from ...version import __version__
+from ..languages import LANGUAGES
 from ..service import SpeechService
 
-_LANGUAGES = ("en", "zh")
 _ATTRIBUTION = Attribution(name="The ChatTTS velocity authors", url="")
 
 
@@ -23,7 +23,7 @@ def describe(service: SpeechService) -> Info:
             installed=True,
             description=info.id,
             version=None,
-            languages=[info.language] if info.language else list(_LANGUAGES),
+            languages=[info.language] if info.language else list(LANGUAGES),
         )
         for info in service.voices.without_aliases()
     ]

@@ -16,6 +16,7 @@ from wyoming.tts import (
 
 from ..connections import Connection
 from ..errors import BadRequestError
+from ..languages import known_language
 from ..live.config import RunConfig
 from ..live.context import Context
 from ..live.speech_queue import SpeechQueue
@@ -23,8 +24,6 @@ from ..service import SpeechService
 from .description import describe
 from .events import read_event
 from .sender import Sender
-
-_LANGUAGES = ("en", "zh")
 
 
 class Session:
@@ -141,7 +140,7 @@ def _config(event: Event) -> RunConfig:
     seed = context.get("seed")
     if seed is not None and type(seed) is not int:
         raise BadRequestError("seed must be a whole number", param="seed")
-    language = _language(_string(voice, "language"))
+    language = known_language(_string(voice, "language"))
     config = RunConfig(voice=_string(voice, "name"), language=language, seed=seed)
     config.check()
     return config
@@ -159,9 +158,3 @@ def _string(fields: dict[str, Any], name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise BadRequestError(f"the voice's {name} must be a string", param="voice")
     return value or None
-
-
-def _language(code: str | None) -> str | None:
-    """Return ``en`` or ``zh`` of a code such as ``en_US``; ``None``, to detect it, for others."""
-    primary = (code or "").replace("_", "-").partition("-")[0].lower()
-    return primary if primary in _LANGUAGES else None

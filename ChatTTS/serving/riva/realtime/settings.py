@@ -11,7 +11,7 @@ from ....audio.samples import SAMPLE_RATE
 from ....errors import AudioError
 from ....text.lexicon import Lexicon
 from ...encoding import Format
-from ...encoding.formats import HIGHEST_RATE, LOWEST_RATE, usual_name
+from ...encoding.formats import usual_name
 from ...errors import BadRequestError
 from ...live.config import RunConfig
 from ...recordings import sample_prompt
@@ -22,6 +22,7 @@ from ..request_parsing import (
     parse_configuration,
     parse_dictionary,
     parse_language,
+    parse_rate,
     resolve_voice,
 )
 
@@ -78,10 +79,11 @@ class SessionSettings:
         """
         text = _object(session, "input_text_synthesis")
         output = _object(session, "output_audio_params")
+        rate = output.get("sample_rate_hz")
         audio = replace(
             self.audio,
             format=_format(output.get("audio_format"), self.audio.format),
-            sample_rate=_rate(output.get("sample_rate_hz"), self.audio.sample_rate),
+            sample_rate=self.audio.sample_rate if rate is None else parse_rate(rate),
         )
         changed = replace(
             self,
@@ -193,13 +195,3 @@ def _format(name: Any, default: Format) -> Format:
 
 def _name(format: Format) -> str:
     return "LINEAR_PCM" if format is Format.PCM else format.name
-
-
-def _rate(value: Any, default: int) -> int:
-    if value is None:
-        return default
-    if type(value) is not int or not LOWEST_RATE <= value <= HIGHEST_RATE:
-        raise BadRequestError(
-            f"sample_rate_hz must be {LOWEST_RATE} to {HIGHEST_RATE}", param="sample_rate_hz"
-        )
-    return value

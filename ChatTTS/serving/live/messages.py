@@ -1,8 +1,7 @@
-"""Messages of JSON from clients that are not trusted."""
+"""The fields of messages from clients that are not trusted."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
@@ -10,21 +9,6 @@ from ..errors import BadRequestError
 
 MAX_ID_CHARACTERS = 64
 """Longest name of a context."""
-
-
-def decode(data: str) -> dict[str, Any]:
-    """Return the fields of a message's text, not yet checked.
-
-    Raises:
-        BadRequestError: it is not a JSON object.
-    """
-    try:
-        fields = json.loads(data, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        raise BadRequestError("a message must be JSON that can be read") from None
-    if not isinstance(fields, dict):
-        raise BadRequestError("a message must be a JSON object")
-    return fields
 
 
 def is_text(value: object) -> TypeGuard[str]:
@@ -63,7 +47,3 @@ def checked_id(name: object) -> str:
 def is_id(name: object) -> TypeGuard[str]:
     """Return whether it can name a context."""
     return isinstance(name, str) and 0 < len(name) <= MAX_ID_CHARACTERS and is_text(name)
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")

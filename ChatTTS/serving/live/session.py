@@ -13,6 +13,7 @@ from typing import Any
 from fastapi import WebSocket, WebSocketDisconnect
 
 from ..auth import Authenticator
+from ..bodies import json_object
 from ..errors import (
     AuthenticationError,
     BadRequestError,
@@ -25,7 +26,6 @@ from ..service import SpeechService
 from .config import RunConfig
 from .context import Context
 from .listener import Listener
-from .messages import decode
 from .run import Run
 from .send_queue import ALL_SAID, SendQueue, SocketClose
 from .speech_queue import SpeechQueue
@@ -126,9 +126,10 @@ class SocketSession(ABC):
         Raises:
             BadRequestError: it is not a JSON object.
         """
+        parsed = partial(json_object, data, "the message")
         if len(data) > _LONG_MESSAGE:
-            return await self.service.in_parsing_thread(partial(decode, data))
-        return decode(data)
+            return await self.service.in_parsing_thread(parsed)
+        return parsed()
 
     def noted(self, error: Exception) -> ServingError:
         """Log the failure of a message; return the error that the client is told."""

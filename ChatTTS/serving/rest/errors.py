@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
 from .. import answers
 from ..errors import BadRequestError, NotFoundError, ServingError
+
+M = TypeVar("M", bound=BaseModel)
 
 
 class ModelNotFoundError(ServingError):
@@ -65,9 +67,17 @@ def bad_fields(errors: Sequence[Mapping[str, Any]]) -> BadRequestError:
     return BadRequestError(f"{param}: {first['msg']}", param=param)
 
 
-def validation_error(error: ValidationError) -> BadRequestError:
-    """Return the error for a pydantic model that was validated by hand."""
-    return bad_fields(error.errors(include_url=False, include_context=False, include_input=False))
+def validated(fields: object, model: type[M]) -> M:
+    """Return the model of these fields, for a route that reads its body itself.
+
+    Raises:
+        BadRequestError: a field is wrong; the first one is named.
+    """
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise bad_fields(found) from error
 
 
 async def on_invalid(request: Request, error: Exception) -> JSONResponse:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import JSONResponse, Response
 
 from ...longform.apart import most_lines
+from ..bodies import from_json, json_object
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError
 from ..http_layers import FORM
 from ..scripts import ScriptJobs
@@ -26,7 +26,7 @@ from ..scripts.planning import ScriptSource
 from ..service import SpeechService
 from ..settings import Limits
 from ..words import DIGITS
-from .errors import validation_error
+from .errors import validated
 from .file_answer import FileAnswer
 from .request_parsing import Caller
 from .schemas import ERRORS, NOT_FOUND, ErrorBody
@@ -274,13 +274,12 @@ async def _posted(
     if request.headers.get("content-type", "").lower().startswith(FORM):
         async with request.form(max_files=1, max_fields=_MOST_FIELDS) as form:
             source, fields = await _from_form(form)
-        options = _validated(ScriptOptionsBody, fields)
+        options = validated(fields, ScriptOptionsBody)
     else:
         body = await request.body()
-        given = await service.in_parsing_thread(lambda: _from_json(body))
+        given = await service.in_parsing_thread(lambda: json_object(body))
         _check_count(given.get("script"), service.settings.limits)
-        posted = await service.in_thread(lambda: _validated(ScriptBody, given))
-        assert isinstance(posted, ScriptBody)
+        posted = await service.in_thread(lambda: validated(given, ScriptBody))
         source = await service.in_thread(lambda: _source(posted))
         options = posted
     most = service.settings.limits.script_bytes
@@ -298,23 +297,6 @@ def _check_count(script: object, limits: Limits) -> None:
         raise RequestTooLargeError(
             f"the script has {len(script)} lines; this server takes {most}", param="script"
         )
-
-
-def _from_json(body: bytes) -> dict[str, Any]:
-    try:
-        given = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError("the body is no JSON that can be read") from error
-    if not isinstance(given, dict):
-        raise BadRequestError("the body must be a JSON object, or a form with a file")
-    return given
-
-
-def _validated(kind: type[ScriptOptionsBody], fields: dict[str, Any]) -> ScriptOptionsBody:
-    try:
-        return kind.model_validate(fields)
-    except ValidationError as error:
-        raise validation_error(error) from error
 
 
 def _source(posted: ScriptBody) -> ScriptSource:
@@ -342,10 +324,7 @@ async def _from_form(form: FormData) -> tuple[ScriptSource, dict[str, Any]]:
         if not isinstance(value, str):
             continue
         if name in _OBJECTS or (name == "loudness" and value[:1] in "-0123456789"):
-            try:
-                fields[name] = json.loads(value)
-            except (ValueError, RecursionError) as error:
-                raise BadRequestError(f"{name} is no JSON that can be read", param=name) from error
+            fields[name] = from_json(value, name, param=name)
         else:
             fields[name] = value
     return source, fields

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import ValidationError
 from starlette.responses import Response
 
+from ..bodies import json_object
 from ..encoding import Format
-from ..errors import BadRequestError
 from ..http_layers import FORM
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
-from .errors import validation_error
+from .errors import validated
 from .head import is_head
 from .request_parsing import INTERFACE, Caller
 from .schemas import ERRORS, PlainBody
@@ -94,14 +93,5 @@ async def _posted(request: Request) -> PlainBody:
         async with request.form() as form:
             fields |= form
     elif await request.body():
-        try:
-            given = await request.json()
-        except (ValueError, RecursionError) as error:
-            raise BadRequestError("the body is no JSON that can be read") from error
-        if not isinstance(given, dict):
-            raise BadRequestError("the body must be a JSON object")
-        fields |= given
-    try:
-        return PlainBody.model_validate(fields)
-    except ValidationError as error:
-        raise validation_error(error) from error
+        fields |= json_object(await request.body())
+    return validated(fields, PlainBody)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ....audio.samples import SAMPLE_RATE
 from ....errors import AudioError
 from ....text.lexicon import Lexicon
+from ...base64_blocks import from_base64
 from ...encoding import Format
 from ...encoding.formats import usual_name
 from ...errors import BadRequestError
@@ -159,8 +159,9 @@ class SessionSettings:
         if not transcript.strip():
             raise BadRequestError("a recording needs audio_prompt_transcript", param=param)
         try:
-            data = base64.b64decode(_string(prompt, "audio_prompt_bytes", ""), validate=True)
-        except (binascii.Error, ValueError) as error:
+            text = _string(prompt, "audio_prompt_bytes", "")
+            data = await service.in_parsing_thread(partial(from_base64, text))
+        except ValueError as error:
             raise BadRequestError("audio_prompt_bytes is no base64", param=param) from error
         sample = await sample_prompt(service, data, param)
         return replace(self, sample=sample, transcript=transcript)

@@ -39,22 +39,35 @@ class EncodedPiece:
 
 
 def speech_request(
-    service: SpeechService, config: RunConfig, text: str, state: State, interface: str
+    service: SpeechService,
+    config: RunConfig,
+    text: str,
+    state: State,
+    interface: str,
+    *,
+    is_whole: bool = False,
+    **others: Any,
 ) -> SpeechRequest:
-    """Return the request to speak a text that came as a whole, while its sound is streamed.
+    """Return the request to speak a text that came as a whole.
 
     Args:
         config: its settings.
         state: of the HTTP request.
         interface: name of the protocol in logs.
+        is_whole: whether nothing is sent before all is spoken.
+        others: further fields of the request.
+
+    Raises:
+        BadRequestError: a field is wrong.
     """
     return config.request(
         text,
         new_seed() if config.seed is None else config.seed,
-        guard=service.guard_of(None, is_whole=False),
+        guard=service.guard_of(None, is_whole=is_whole),
         client=state.client,
         request_id=state.request_id,
         interface=interface,
+        **others,
     )
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pydantic import ConfigDict, Field
-from starlette.requests import Request
 
 from ..bodies import Fields, validated, whole_number
 from ..errors import BadRequestError
 from ..languages import known_language
-from ..requests import SpeechRequest, new_seed
-from ..service import SpeechService
-from .errors import INTERFACE
+from ..live.config import RunConfig
+from .formats import OutputFormat
 
 _MAX_SEED = 2**32 - 1
 
@@ -36,33 +34,16 @@ class SpeechBody(Fields):
     voice_settings: VoiceSettings | None = None
     seed: int | None = Field(default=None, ge=0, le=_MAX_SEED)
 
-    @property
-    def speed(self) -> float:
-        """The tempo."""
-        return speed_of(self.voice_settings)
-
-
-def speech_request(
-    service: SpeechService, body: SpeechBody, request: Request, *, with_times: bool, is_whole: bool
-) -> SpeechRequest:
-    """Return the request to speak a body's text by the voice in the address.
-
-    Raises:
-        ServingError: a field is wrong.
-    """
-    return SpeechRequest(
-        body.text,
-        voice=request.path_params["voice"],
-        speed=body.speed,
-        seed=new_seed() if body.seed is None else body.seed,
-        is_seeded=body.seed is not None,
-        language=known_language(body.language_code),
-        word_times=with_times,
-        guard=service.guard_of(None, is_whole=is_whole),
-        client=request.state.client,
-        interface=INTERFACE,
-        request_id=request.state.request_id,
-    )
+    def config(self, voice: str, output: OutputFormat, *, word_times: bool) -> RunConfig:
+        """Return the settings of the text, spoken by the voice in the address."""
+        return RunConfig(
+            voice=voice,
+            speed=speed_of(self.voice_settings),
+            seed=self.seed,
+            language=known_language(self.language_code),
+            word_times=word_times,
+            **output.fields,
+        )
 
 
 def speed_of(settings: VoiceSettings | None) -> float:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from ..bodies import whole_number
-from ..encoding import Encoder, Format
+from ..encoding import Format
 from ..errors import BadRequestError
 
 DEFAULT_FORMAT = "mp3_44100_128"
@@ -54,9 +55,14 @@ class OutputFormat:
             raise _unknown(name)
         return cls(format, rate, None if kilobits is None else kilobits * 1000)
 
-    def encoder(self, speed: float) -> Encoder:
-        """Return an encoder of this format."""
-        return Encoder(self.format, self.sample_rate, speed, self.bit_rate)
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of ``RunConfig`` that say how the sound is encoded."""
+        return {
+            "response_format": self.format.value,
+            "sample_rate": self.sample_rate,
+            "bit_rate": self.bit_rate,
+        }
 
 
 def _unknown(name: str | None) -> BadRequestError:

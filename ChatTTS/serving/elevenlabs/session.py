@@ -88,12 +88,10 @@ class Session(SocketSession):
         output = OutputFormat.parse(query.get("output_format"))
         config = RunConfig(
             voice=self.websocket.path_params["voice"],
-            response_format=output.format.value,
-            sample_rate=output.sample_rate,
-            bit_rate=output.bit_rate,
             seed=parse_seed(query.get("seed")),
             language=known_language(query.get("language_code")),
             word_times=self.service.gives_word_times,
+            **output.fields,
         )
         config.check()
         await self.check_voice(config)

@@ -72,13 +72,13 @@ def make_server(
     ) -> list[AudioContent | TextContent]:
         """Speak a text: return it as mp3 or, with `play`, play it on the user's machine."""
         service = await loaded(context)
+        from ..live.config import RunConfig
         from . import calls
-        from .spoken import Wish
 
-        wish = Wish(voice, seed, speed)
+        config = RunConfig(voice=voice or None, seed=seed, speed=speed)
         if play:
-            return [TextContent(text=await calls.play(service, text, wish, may_play=may_play))]
-        return await calls.spoken_content(service, text, wish)
+            return [TextContent(text=await calls.play(service, text, config, may_play=may_play))]
+        return await calls.spoken_content(service, text, config)
 
     @server.tool(structured_output=False)
     async def save(
@@ -92,11 +92,11 @@ def make_server(
     ) -> str:
         """Speak a text into a file, such as hello.mp3 (mp3, wav, flac, opus or aac)."""
         service = await loaded(context)
+        from ..live.config import RunConfig
         from . import calls
-        from .spoken import Wish
 
-        wish = Wish(voice, seed, speed)
-        return await calls.save_text(service, place(), text, file, wish, overwrite=overwrite)
+        config = RunConfig(voice=voice or None, seed=seed, speed=speed)
+        return await calls.save_text(service, place(), text, file, config, overwrite=overwrite)
 
     @server.tool(structured_output=False)
     async def read_document(
@@ -110,12 +110,12 @@ def make_server(
     ) -> str:
         """Read a document of the folder (txt, md, epub, srt, vtt, ssml) aloud into a file."""
         service = await loaded(context)
+        from ..live.config import RunConfig
         from . import calls
-        from .spoken import Wish
 
-        wish = Wish(voice, seed, speed)
+        config = RunConfig(voice=voice or None, seed=seed, speed=speed)
         return await calls.save_document(
-            service, place(), document, file, wish, overwrite=overwrite
+            service, place(), document, file, config, overwrite=overwrite
         )
 
     @server.tool(structured_output=False)

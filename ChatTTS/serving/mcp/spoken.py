@@ -10,22 +10,13 @@ import numpy as np
 
 from ...audio.samples import SAMPLE_RATE, Samples
 from ...errors import NothingToSpeakError, named_parts
-from ..encoding import Encoder, Format
 from ..errors import UnspeakableError
-from ..requests import SpeechRequest, new_request_id, new_seed
+from ..live.config import RunConfig
+from ..requests import new_request_id, new_seed
 from ..service import SpeechService
 
 _PAUSE = np.zeros(round(0.5 * SAMPLE_RATE), np.float32)  # between two texts
 CLIENT = "mcp"
-
-
-@dataclass(frozen=True)
-class Wish:
-    """The settings of a text's speech; ``SpeechRequest`` describes the fields."""
-
-    voice: str | None = None
-    seed: int | None = None
-    speed: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -50,7 +41,7 @@ class Spoken:
 async def speak(
     service: SpeechService,
     texts: Sequence[str],
-    wish: Wish,
+    config: RunConfig,
     take: Callable[[Samples], None],
     *,
     reads_ssml: bool = True,
@@ -72,16 +63,13 @@ async def speak(
     """
     left_out: dict[str, None] = {}
     refusal: UnspeakableError | None = None
-    seed = new_seed() if wish.seed is None else wish.seed
+    seed = new_seed() if config.seed is None else config.seed
     request_id, number, count = new_request_id(), 0, 0
     with service.hold():
         for index, text in enumerate(texts):
-            request = SpeechRequest(
+            request = config.request(
                 text,
-                voice=wish.voice or None,
-                speed=wish.speed,
-                seed=seed,
-                is_seeded=wish.seed is not None,
+                seed,
                 guard=service.guard_of(None, is_whole=True),
                 may_be_silent=True,
                 reads_ssml=reads_ssml,
@@ -114,26 +102,25 @@ async def speak(
 async def encoded(
     service: SpeechService,
     texts: Sequence[str],
-    wish: Wish,
-    format: Format,
+    config: RunConfig,
     *,
     reads_ssml: bool = True,
 ) -> tuple[bytes, Spoken]:
     """Return a sound file of texts, and what was spoken; raises as :func:`speak`."""
-    encoder = await service.in_thread(partial(Encoder, format, speed=wish.speed))
+    encoder = await service.in_thread(config.encoder)
     parts: list[bytes] = []
 
     def take(samples: Samples) -> None:
         parts.append(encoder.push(samples))
 
-    spoken = await speak(service, texts, wish, take, reads_ssml=reads_ssml)
+    spoken = await speak(service, texts, config, take, reads_ssml=reads_ssml)
 
     def whole() -> bytes:
         parts.append(encoder.finish())
         return encoder.as_file(b"".join(parts))
 
     data = await service.in_thread(whole)
-    return data, replace(spoken, seconds=spoken.seconds / wish.speed)
+    return data, replace(spoken, seconds=spoken.seconds / config.speed)
 
 
 def _left_out_of(error: UnspeakableError) -> tuple[str, ...]:

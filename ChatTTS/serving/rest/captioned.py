@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from ...pipeline.results import Word
-from ..answers import EncodedPiece, SpokenResponse
+from ..answers import EncodedPiece, SpokenResponse, speech_request
 from ..base64_blocks import to_base64
 from ..encoding import Format
 from ..errors import BadRequestError
 from ..languages import LANGUAGES, base_language
-from ..requests import SpeechRequest, new_seed
+from ..live.config import RunConfig
+from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..speech import Speech
-from .request_parsing import INTERFACE, Caller
+from .request_parsing import INTERFACE
 from .schemas import ERRORS, NOT_FOUND, CaptionedBody, CaptionedSpeech, WordTimestamp
-from .streaming import OutputOptions, RestBody, timed_words
+from .streaming import RestBody, timed_words
 
 _LINES = "application/x-ndjson"  # Kokoro-FastAPI calls them application/json, which they are not
 # Clients of Kokoro-FastAPI pass its codes of languages: the first letter of a voice's name.
@@ -48,27 +48,29 @@ def captioned_routes(service: SpeechService) -> APIRouter:
     async def create_captioned(body: CaptionedBody, request: Request) -> Response:
         """For clients of Kokoro-FastAPI. With `stream` the response has a line with such an object
         for each piece of sound, and times count from the beginning of the speech."""
-        caller = Caller.of(request)
-        asked = SpeechRequest(
-            body.input,
+        config = RunConfig(
             voice=body.voice_name,
+            response_format=body.response_format,
             speed=body.speed,
-            seed=new_seed() if body.seed is None else body.seed,
-            is_seeded=body.seed is not None,
+            seed=body.seed,
             language=_language(body.lang_code),
             word_times=body.return_timestamps,
-            guard=service.guard_of(None, is_whole=not body.stream),
+        )
+        asked = speech_request(
+            service,
+            config,
+            body.input,
+            request.state,
+            INTERFACE,
+            is_whole=not body.stream,
             may_be_silent=True,
-            client=caller.client,
-            interface=INTERFACE,
-            request_id=caller.request_id,
         )
         volume = 1.0 if body.volume_multiplier is None else body.volume_multiplier
-        format = Format.parse(body.response_format)
+        format = config.format
         return SpokenResponse(
             service,
             asked,
-            partial(OutputOptions(format).encoder, asked.speed),
+            config.encoder,
             CaptionedSound(service, asked, format, is_streamed=body.stream),
             is_streamed=body.stream,
             headers={"content-disposition": f"attachment; filename=speech.{format.value}"},

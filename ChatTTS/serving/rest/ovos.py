@@ -8,11 +8,12 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from ..answers import speech_request
 from ..encoding import Format
 from ..languages import known_language
-from ..requests import SpeechRequest
+from ..live.config import RunConfig
 from ..service import SpeechService
-from .request_parsing import INTERFACE, Caller
+from .request_parsing import INTERFACE
 from .schemas import ERRORS, Body
 from .speech import audio_answer
 from .streaming import OutputOptions, speech_response
@@ -39,17 +40,9 @@ def ovos_routes(service: SpeechService) -> APIRouter:
     answer = audio_answer(("wav",)) | ERRORS
 
     def speech(text: str, query: OvosQuery, request: Request) -> Response:
-        caller = Caller.of(request)
-        asked = SpeechRequest(
-            text,
-            voice=query.voice,
-            seed=_SEED,
-            language=known_language(query.lang),
-            guard=service.guard_of(None, is_whole=True),
-            may_be_silent=True,
-            client=caller.client,
-            interface=INTERFACE,
-            request_id=caller.request_id,
+        config = RunConfig(voice=query.voice, seed=_SEED, language=known_language(query.lang))
+        asked = speech_request(
+            service, config, text, request.state, INTERFACE, is_whole=True, may_be_silent=True
         )
         return speech_response(service, asked, OutputOptions(Format.WAV, is_streamed=False))
 

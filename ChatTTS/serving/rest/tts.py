@@ -7,14 +7,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from ..answers import speech_request
 from ..bodies import json_object
 from ..encoding import Format
 from ..http_layers import FORM
-from ..requests import SpeechRequest, new_seed
+from ..live.config import RunConfig
 from ..service import SpeechService
 from .errors import validated
 from .head import is_head
-from .request_parsing import INTERFACE, Caller
+from .request_parsing import INTERFACE
 from .schemas import ERRORS, PlainBody
 from .speech import FORMATS, audio_answer
 from .streaming import OutputOptions, speech_response
@@ -29,21 +30,13 @@ def plain_routes(service: SpeechService) -> APIRouter:
     answer = audio_answer(FORMATS) | ERRORS
 
     async def speech(body: PlainBody, request: Request) -> Response:
-        caller = Caller.of(request)
         if is_head(request.scope):  # players ask for the type before they ask for the sound
             head = Response(media_type=Format.parse(body.format).media_type)
             del head.headers["content-length"]  # it is not known
             return head
-        asked = SpeechRequest(
-            body.text,
-            voice=body.voice,
-            speed=body.speed,
-            seed=new_seed() if body.seed is None else body.seed,
-            is_seeded=body.seed is not None,
-            guard=service.guard_of(None, is_whole=not body.stream),
-            client=caller.client,
-            interface=INTERFACE,
-            request_id=caller.request_id,
+        config = RunConfig(voice=body.voice, speed=body.speed, seed=body.seed)
+        asked = speech_request(
+            service, config, body.text, request.state, INTERFACE, is_whole=not body.stream
         )
         sent = OutputOptions(Format.parse(body.format), is_streamed=body.stream)
         return speech_response(service, asked, sent)

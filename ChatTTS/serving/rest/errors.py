@@ -15,6 +15,7 @@ from .. import answers
 from ..errors import BadRequestError, NotFoundError, ServingError
 
 M = TypeVar("M", bound=BaseModel)
+_NO_JSON = "the body is no JSON that can be read"
 
 
 class ModelNotFoundError(ServingError):
@@ -54,7 +55,7 @@ def bad_fields(errors: Sequence[Mapping[str, Any]]) -> BadRequestError:
     first = errors[0]
     place = tuple(first["loc"])
     if first["type"] == "json_invalid":
-        return BadRequestError("the body is no JSON that can be read")
+        return BadRequestError(_NO_JSON)
     if place[:1] in (("body",), ("query",), ("path",)):
         place = place[1:]
     # After the field's name come names of types that pydantic tried, which clients do not know.
@@ -98,6 +99,8 @@ def _of_status(error: HTTPException, request: Request) -> ServingError:
         return NotFoundError("there is nothing at this address; /openapi.json lists all of them")
     if error.status_code == 405:
         return MethodError(f"this address does not know {request.method}")
+    if isinstance(error.__cause__, ValueError):  # of a body that is no UTF-8
+        return BadRequestError(_NO_JSON)
     answer = BadRequestError(str(error.detail))
     answer.status = error.status_code
     return answer

@@ -58,9 +58,7 @@ def all_routes() -> Iterator[WholeServer]:
 @pytest.mark.parametrize(
     "path", ["/tts", "/tts/bytes", "/v1/speak", "/v1/text-to-speech/clara", "/v1/audio/scripts"]
 )
-def test_broken_json_is_told_in_the_same_words(
-    all_routes: WholeServer, path: str, body: bytes
-) -> None:
+def test_broken_json_has_one_message(all_routes: WholeServer, path: str, body: bytes) -> None:
     answer = httpx.post(f"{all_routes.url}{path}", content=body, timeout=PATIENCE)
     assert answer.status_code == 400
     assert "the body is no JSON that can be read" in answer.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from starlette.datastructures import State
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from ..errors import ChatTTSError
@@ -18,7 +18,6 @@ from ..pipeline.results import Fault, Piece, Word
 from .encoding import Encoder
 from .errors import ServingError, as_serving_error
 from .live.config import RunConfig
-from .request_logs import log_request
 from .requests import SpeechRequest, new_seed
 from .service import SpeechService
 from .speech import Speech
@@ -40,32 +39,46 @@ class EncodedPiece:
 
 
 def speech_request(
-    service: SpeechService, config: RunConfig, text: str, state: State
+    service: SpeechService,
+    config: RunConfig,
+    text: str,
+    state: State,
+    interface: str,
+    *,
+    is_whole: bool = False,
+    **others: Any,
 ) -> SpeechRequest:
-    """Return the request to speak a text that came as a whole, while its sound is streamed.
+    """Return the request to speak a text that came as a whole.
 
     Args:
         config: its settings.
         state: of the HTTP request.
+        interface: name of the protocol in logs.
+        is_whole: whether nothing is sent before all is spoken.
+        others: further fields of the request.
+
+    Raises:
+        BadRequestError: a field is wrong.
     """
     return config.request(
         text,
         new_seed() if config.seed is None else config.seed,
-        guard=service.guard_of(None, is_whole=False),
+        guard=service.guard_of(None, is_whole=is_whole),
         client=state.client,
         request_id=state.request_id,
+        interface=interface,
+        **others,
     )
 
 
 @asynccontextmanager
 async def speaking(
-    service: SpeechService, request: SpeechRequest, state: dict[str, Any], interface: str = "rest"
+    service: SpeechService, request: SpeechRequest, state: dict[str, Any]
 ) -> AsyncIterator[Speech]:
-    """Enter the speech of a request, and log the request at the end.
+    """Enter the speech of a request, and note in its HTTP request whether it was counted.
 
     Args:
         state: state of the HTTP request; ``was_counted`` is set if the service counted the request.
-        interface: name of the protocol in logs.
 
     Raises:
         ServingError: see :class:`.speech.Speech`.
@@ -75,9 +88,8 @@ async def speaking(
         async with speech:
             yield speech
     finally:
-        if speech.record.latency is not None:
+        if speech.was_counted:
             state["was_counted"] = True
-            log_request(speech.record, interface, with_text=service.settings.log_texts)
 
 
 async def encode_pieces(
@@ -134,6 +146,13 @@ def _joined(parts: Sequence[EncodedPiece], encoder: Encoder) -> EncodedPiece:
     )
 
 
+def error_response(error: ServingError, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return the response to a request that failed, in the format of OpenAI's API."""
+    own = {"WWW-Authenticate": "Bearer"} if error.status == 401 else {}
+    more = {**(headers or {}), **error.retry_headers, **own}
+    return JSONResponse({"error": error.as_json()}, error.status, more)
+
+
 def left_out_headers(speech: Speech) -> dict[str, str]:
     """Return the header with what the voice cannot speak, percent-encoded; none if nothing is."""
     return {"x-left-out": speech.shown_left_out} if speech.left_out else {}
@@ -142,6 +161,10 @@ def left_out_headers(speech: Speech) -> dict[str, str]:
 def voice_headers(speech: Speech) -> dict[str, str]:
     """Return the header with the voice that speaks; none where the checkpoint has no voice."""
     return {"x-voice": speech.shown_voice} if speech.voice_name else {}
+
+
+UNBUFFERED = {"x-accel-buffering": "no", "cache-control": "no-cache"}
+"""Headers of an answer that proxies must not hold back."""
 
 
 async def send_part(part: bytes, send: Send) -> None:
@@ -164,12 +187,19 @@ class Body:
     def begin(self, speech: Speech) -> None:
         """Note what is spoken; called before all else."""
 
+    def hear(self, piece: Piece) -> None:
+        """Note a piece of a stream, before it is encoded."""
+
+    def headers(self, speech: Speech) -> dict[str, str]:
+        """Return headers of its own; called before the first bytes are sent."""
+        return {}
+
     def part(self, piece: EncodedPiece) -> bytes:
         """Return what is sent of a piece; may be empty."""
         return piece.data
 
     def end(self, speech: Speech) -> bytes:
-        """Return what follows the last piece."""
+        """Return what follows the last piece; called in a worker thread."""
         return b""
 
     def error(self, error: ServingError) -> bytes | None:
@@ -185,28 +215,29 @@ class SpokenResponse(Response):
     Args:
         service: speaks the request.
         request: the text to speak.
-        interface: name of the protocol in logs.
         encoder: makes the encoder.
         body: gives the sound its form.
         is_streamed: whether it is sent while it is generated.
         headers: of the answer, besides ``x-seed``, ``x-sample-rate`` and ``x-voice``.
+        volume: factor of the samples.
     """
 
     def __init__(
         self,
         service: SpeechService,
         request: SpeechRequest,
-        interface: str,
         encoder: Callable[[], Encoder],
         body: Body,
         *,
         is_streamed: bool,
-        headers: dict[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        volume: float = 1.0,
     ) -> None:
-        super().__init__(headers=headers)
+        super().__init__(headers={**(headers or {}), **UNBUFFERED})
         del self.headers["content-length"]
-        self._service, self._request, self._interface = service, request, interface
+        self._service, self._request, self._volume = service, request, volume
         self._make_encoder, self._body, self._is_streamed = encoder, body, is_streamed
+        self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI scope."""
@@ -215,42 +246,42 @@ class SpokenResponse(Response):
         self.headers["content-type"] = body.media_type or encoder.media_type
         self.headers["x-sample-rate"] = str(encoder.sample_rate)
         self.headers["x-seed"] = str(request.seed)
-        self.headers["x-accel-buffering"] = "no"
-        self.headers["cache-control"] = "no-cache"
         # The end of a response is sent after the request has freed its place in the queue.
-        async with speaking(service, request, scope["state"], self._interface) as speech:
+        async with speaking(service, request, scope["state"]) as speech:
             body.begin(speech)
             if self._is_streamed:
                 await self._stream(speech, encoder, send)
             else:
-                whole = await encode_file(service, speech, encoder)
-                self.headers.update(voice_headers(speech) | left_out_headers(speech))
-                data = await service.in_thread(lambda: body.part(whole) + body.end(speech))
-        if self._is_streamed:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-            return
-        self.headers["content-length"] = str(len(data))
-        await self._start(send)
-        await send_part(data, send)
+                whole = await encode_file(service, speech, encoder, volume=self._volume)
+        if not self._is_streamed:
+            data = await service.in_thread(lambda: body.part(whole) + body.end(speech))
+            self.headers["content-length"] = str(len(data))
+            await self._send(data, speech, send, is_last=True)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _stream(self, speech: Speech, encoder: Encoder, send: Send) -> None:
-        body, has_begun = self._body, False
+        service, body = self._service, self._body
+        encoded = encode_pieces(service, speech, encoder, body.hear, volume=self._volume)
         try:
-            async with aclosing(encode_pieces(self._service, speech, encoder)) as pieces:
+            async with aclosing(encoded) as pieces:
                 async for piece in pieces:
-                    if not has_begun:
-                        self.headers.update(voice_headers(speech) | left_out_headers(speech))
-                        await self._start(send)
-                        has_begun = True
-                    await send_part(body.part(piece), send)
-            await send_part(body.end(speech), send)
+                    await self._send(body.part(piece), speech, send)
+            end = await service.in_thread(lambda: body.end(speech))
+            await self._send(end, speech, send, is_last=True)
         except ChatTTSError as error:
-            told = body.error(as_serving_error(error)) if has_begun else None
+            told = body.error(as_serving_error(error)) if self._has_begun else None
             if told is None:
                 raise
             await send_part(told, send)
 
-    async def _start(self, send: Send) -> None:
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await send(start)
+    async def _send(
+        self, data: bytes, speech: Speech, send: Send, *, is_last: bool = False
+    ) -> None:
+        """Send bytes of the body; the headers before the first of them, or at the end."""
+        if not self._has_begun and (data or is_last):
+            self._has_begun = True
+            own = self._body.headers(speech)
+            self.headers.update(voice_headers(speech) | left_out_headers(speech) | own)
+            raw = self.raw_headers
+            await send({"type": "http.response.start", "status": 200, "headers": raw})
+        await send_part(data, send)

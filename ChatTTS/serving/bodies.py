@@ -1,4 +1,4 @@
-"""Bodies of JSON, checked by pydantic, for interfaces without FastAPI's routes."""
+"""JSON and numbers of clients; bodies that pydantic checks, for routes that are not FastAPI's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from starlette.requests import Request
 
 from .errors import BadRequestError
 from .http_layers import FORM
-from .live.messages import decode
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -46,6 +45,41 @@ class Fields(BaseModel):
         return schema
 
 
+def from_json(data: str | bytes, what: str, *, param: str | None = None) -> Any:
+    """Return the value of a client's text of JSON, not yet checked.
+
+    Args:
+        what: names the text in the error.
+        param: the field of the request that it is.
+
+    Raises:
+        BadRequestError: it is no JSON.
+    """
+    try:
+        return json.loads(data, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"{what} is no JSON that can be read", param=param) from error
+
+
+def json_object(data: str | bytes, what: str = "the body") -> dict[str, Any]:
+    """Return the fields of a client's text of JSON; raises as :func:`from_json`, and for others."""
+    fields = from_json(data, what)
+    if not isinstance(fields, dict):
+        raise BadRequestError(f"{what} must be a JSON object")
+    return fields
+
+
+def whole_number(text: str | None, digits: int = 9) -> int | None:
+    """Return the whole number that a field of a query is; ``None`` if it is none of these digits.
+
+    Args:
+        digits: the most that it may have.
+    """
+    if text is None or not (text.isascii() and text.isdigit() and len(text) <= digits):
+        return None
+    return int(text)
+
+
 async def read_body(request: Request, model: type[M]) -> M:
     """Return the checked body of a request.
 
@@ -54,12 +88,9 @@ async def read_body(request: Request, model: type[M]) -> M:
     """
     if request.headers.get("content-type", "").lower().startswith(FORM):
         raise BadRequestError("the body must be a JSON object, and not a form")
-    try:
-        text = (await request.body()).decode()
-    except UnicodeDecodeError:
-        raise BadRequestError("the body must be JSON in UTF-8") from None
-    fields = decode(text)
-    if "\\u" in text:
+    body = await request.body()
+    fields = json_object(body)
+    if b"\\u" in body:
         try:
             json.dumps(fields, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -80,3 +111,7 @@ def validated(fields: object, model: type[M]) -> M:
         name = ".".join(str(part) for part in first["loc"]) or None
         message = f"{name or 'the body'}: {first['msg']}"
         raise BadRequestError(message, param=name) from error
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")

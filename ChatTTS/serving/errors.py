@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 from typing import Any
 
 from ..errors import (
@@ -49,6 +50,12 @@ class ServingError(ChatTTSError):
         if self.status == 429:
             return "rate_limit_error"
         return "server_error" if self.status >= 500 else "invalid_request_error"
+
+    @property
+    def retry_headers(self) -> dict[str, str]:
+        """The header ``Retry-After``, in whole seconds; none if it is not known."""
+        seconds = self.retry_after
+        return {} if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}
 
     def as_json(self) -> dict[str, Any]:
         """Return the ``error`` object of OpenAI's API."""

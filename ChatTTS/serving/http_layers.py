@@ -108,6 +108,11 @@ class ErrorMiddleware:
         )
 
 
+def bearer(headers: Mapping[str, str]) -> str | None:
+    """Return the API key in the header ``Authorization``."""
+    return headers.get("authorization")
+
+
 class AuthMiddleware:
     """Checks the API key and the origin of requests, and notes the client's name in their state.
 
@@ -125,9 +130,7 @@ class AuthMiddleware:
         authenticator: Authenticator,
         is_public: Callable[[str], bool],
         origins: OriginPolicy,
-        key_of: Callable[[Mapping[str, str]], str | None] = lambda headers: headers.get(
-            "authorization"
-        ),
+        key_of: Callable[[Mapping[str, str]], str | None] = bearer,
     ) -> None:
         self._app, self._authenticator = app, authenticator
         self._is_public, self._origins, self._key_of = is_public, origins, key_of

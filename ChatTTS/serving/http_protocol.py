@@ -16,7 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from .auth import Authenticator
 from .errors import BadRequestError, NotFoundError, ServingError
-from .http_layers import AuthMiddleware, BodyMiddleware, ErrorMiddleware
+from .http_layers import AuthMiddleware, BodyMiddleware, ErrorMiddleware, bearer
+from .metrics import ServerMetrics
 from .origins import OriginPolicy
 from .service import SpeechService
 from .settings import Settings
@@ -58,27 +59,18 @@ def add_protocol(
         request.state.refusal = refusal = _refusal(error, request)
         return protocol.error_response(refusal)
 
-    limits = settings.limits
     # Other errors pass through it to the layer that answers them.
     own: ASGIApp = ExceptionMiddleware(
         Router(list(protocol.routes)), handlers={HTTPException: on_http_error}
     )
-    own = BodyMiddleware(
+    own = guarded(
         own,
-        most=lambda path: limits.message_bytes,
-        parts=lambda path: _BASE_PARTS + _PARTS_PER_CHARACTER * limits.characters,
-        seconds=limits.body_seconds,
-        patience=limits.stalled_seconds,
-    )
-    own = AuthMiddleware(
-        own, authenticator, lambda path: False, OriginPolicy(settings), protocol.key_of
-    )
-    own = ErrorMiddleware(
-        own,
+        authenticator,
+        settings,
         service.metrics,
         interface=protocol.interface,
         error_response=protocol.error_response,
-        with_text=settings.log_texts,
+        key_of=protocol.key_of,
     )
     if settings.cors_origins:
         own = CORSMiddleware(
@@ -89,6 +81,41 @@ def add_protocol(
             expose_headers=["*"],
         )
     app.add_middleware(_Dispatch, own=own, owns=protocol.owns)
+
+
+def guarded(
+    app: ASGIApp,
+    authenticator: Authenticator,
+    settings: Settings,
+    metrics: ServerMetrics,
+    *,
+    interface: str,
+    error_response: Callable[[ServingError], Response],
+    key_of: Callable[[Mapping[str, str]], str | None] = bearer,
+) -> ASGIApp:
+    """Return an app behind the keys, the origins and the limits that hold for all of its paths.
+
+    Args:
+        settings: allowed origins and limits.
+        metrics: counts refusals.
+        interface, error_response, key_of: as of :class:`HttpProtocol`.
+    """
+    limits = settings.limits
+    app = BodyMiddleware(
+        app,
+        most=lambda path: limits.message_bytes,
+        parts=lambda path: _BASE_PARTS + _PARTS_PER_CHARACTER * limits.characters,
+        seconds=limits.body_seconds,
+        patience=limits.stalled_seconds,
+    )
+    app = AuthMiddleware(app, authenticator, lambda path: False, OriginPolicy(settings), key_of)
+    return ErrorMiddleware(
+        app,
+        metrics,
+        interface=interface,
+        error_response=error_response,
+        with_text=settings.log_texts,
+    )
 
 
 class _Dispatch:

@@ -19,18 +19,17 @@ refusals = logging.getLogger("ChatTTS.serving.refusals")
 _MAX_SHOWN = 80  # characters of a text or an address
 
 
-def log_request(record: RequestRecord, interface: str, *, with_text: bool) -> None:
+def log_request(record: RequestRecord, *, with_text: bool) -> None:
     """Log how a request went.
 
     Args:
-        interface: its short name, such as ``rest``, ``websocket`` or ``grpc``.
         with_text: whether to include the beginning of its text.
     """
     request = record.request
     facts: dict[str, Any] = {
         "request": request.request_id,
         "client": request.client,
-        "interface": interface,
+        "interface": request.interface,
         "priority": request.priority.name.lower(),
         "characters": len(request.text),
         "finish": record.finish,

@@ -89,6 +89,8 @@ class SpeechRequest(RequestFields):
         guard: ``retry``, ``report``, or ``None`` for neither.
         client: name of the client, for fairness between clients.
         request_id: its name in logs and answers.
+        interface: short name of its protocol in logs, such as ``rest``, ``websocket`` or ``grpc``;
+            empty for a request of the server itself, whose end is not logged.
         first_utterance: index of the text's first utterance; above 0 if the text continues an
             earlier one.
         reads_ssml: whether a text that begins with ``<speak`` is a document of SSML.
@@ -112,6 +114,7 @@ class SpeechRequest(RequestFields):
     tags: str = ""
     client: str = ""
     request_id: str = field(default_factory=new_request_id)
+    interface: str = ""
     first_utterance: int = 0
     reads_ssml: bool = True
     segments: tuple[Segment, ...] = ()

@@ -31,6 +31,7 @@ from .errors import (
 from .loop_budget import LoopBudget
 from .metrics import ServerMetrics
 from .model import PieceStream, RefineJob, SpeechJob, SpeechModel
+from .request_logs import log_request
 from .requests import SpeechRequest, check_pauses
 from .segments import SegmentStream, is_ssml, read_marked
 from .settings import Settings
@@ -459,9 +460,11 @@ class SpeechService:
         self._speaking.add(speech)
 
     def speech_ended(self, speech: Speech) -> None:
-        """Note that a request does not run any more, and count it."""
+        """Note that a request does not run any more; count it, and log it."""
         self._speaking.discard(speech)
         self.metrics.count_request(speech.record)
+        if speech.request.interface:
+            log_request(speech.record, with_text=self.settings.log_texts)
 
     def client_error(self, error: Exception) -> ServingError:
         """Return what a client is told of ``error``; if the engine is dead, the service fails."""

@@ -91,7 +91,7 @@ class SpeechBackend(Protocol):
         """Called when the request has its turn."""
 
     def speech_ended(self, speech: Speech) -> None:
-        """Called when the request is over, after :meth:`speech_started` or a failed start."""
+        """Called when the request is over, after :meth:`speech_started`."""
 
     def client_error(self, error: Exception) -> ServingError:
         """Return the error that the client is told."""
@@ -294,6 +294,16 @@ class Speech(AsyncIterator[Piece]):
         assert self._stream is not None
         is_end = piece.finish_reason is not None and not self.request.segments
         return is_end and piece.utterance + 1 == len(self._stream.utterances)
+
+    @property
+    def was_counted(self) -> bool:
+        """Return whether it is over and had its turn; without a turn, it is a refusal."""
+        return self.record.latency is not None
+
+    @property
+    def next_utterance(self) -> int:
+        """The number of the first utterance of a text that continues this one."""
+        return self.request.first_utterance + (0 if self.is_silent else self.utterances)
 
     @property
     def utterances(self) -> int:

@@ -10,7 +10,8 @@ from ..audio.subtitles import make_cues
 from ..pipeline.results import Fault, Word
 from ..text.lexicon import LexiconUse
 
-_DIGITS = 3  # of seconds: frames last 21 ms
+DIGITS = 3
+"""Of the seconds that interfaces send: frames last 21 ms."""
 
 
 def word_fields(word: Word, speed: float) -> dict[str, Any]:
@@ -25,8 +26,8 @@ def word_fields(word: Word, speed: float) -> dict[str, Any]:
     """
     return {
         "word": word.text,
-        "start": round(word.start / speed, _DIGITS),
-        "end": round(word.end / speed, _DIGITS),
+        "start": round(word.start / speed, DIGITS),
+        "end": round(word.end / speed, DIGITS),
         "start_character": word.start_character,
         "end_character": word.end_character,
         "confidence": word.confidence,
@@ -47,8 +48,8 @@ def fault_fields(fault: Fault, speed: float) -> dict[str, Any]:
         "kind": fault.kind,
         "text": fault.text,
         "words": fault.words,
-        "start": round(fault.start / speed, _DIGITS),
-        "end": round(fault.end / speed, _DIGITS),
+        "start": round(fault.start / speed, DIGITS),
+        "end": round(fault.end / speed, DIGITS),
         "start_character": fault.start_character,
         "end_character": fault.end_character,
     }
@@ -73,8 +74,8 @@ def cue_fields(words: Iterable[Word], text: str, speed: float) -> list[dict[str,
     timed = [replace(word, start=word.start / speed, end=word.end / speed) for word in words]
     return [
         {
-            "start": round(cue.start, _DIGITS),
-            "end": round(cue.end, _DIGITS),
+            "start": round(cue.start, DIGITS),
+            "end": round(cue.end, DIGITS),
             "lines": list(cue.lines),
         }
         for cue in make_cues(timed, text)

@@ -20,11 +20,13 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from ChatTTS.serving import http_server
+from ChatTTS.serving.errors import UnavailableError
 from ChatTTS.serving.logging_setup import RateLimitFilter, log_to_stderr
 from ChatTTS.serving.request_logs import RateLimitedLogger
+from ChatTTS.serving.riva.generated import riva_tts_pb2 as tts
 
 from ..support.server_tools import WholeServer, whole_server
-from ..support.serving_tools import PATIENCE
+from ..support.serving_tools import PATIENCE, eventually
 from ..support.websocket_tools import speaker
 
 KEY = {"Authorization": "Bearer sesame"}
@@ -95,6 +97,86 @@ def test_each_refusal_of_a_websocket_is_a_line(
     assert json.loads(caught.value.response.body)["error"]["code"] == "not_found"
     assert [facts["status"] for facts in refusals(caplog)] == [404, 401]
     assert not [r for r in caplog.records if r.levelno >= logging.ERROR]
+
+
+# ------------------------------------------------------------------ requests
+
+
+TEXT = "Hello there."
+_CARTESIA = {
+    "transcript": TEXT,
+    "voice": "clara",
+    "output_format": {"container": "raw", "encoding": "pcm_s16le"},
+}
+SPEECHES: dict[str, tuple[str, Any]] = {
+    "rest": ("/tts", {"text": TEXT}),
+    "cartesia": ("/tts/bytes", _CARTESIA),
+    "deepgram": ("/v1/speak", {"text": TEXT}),
+    "elevenlabs": ("/v1/text-to-speech/clara", {"text": TEXT}),
+}
+
+
+def requests(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    records = (r for r in caplog.records if r.name == "ChatTTS.serving.requests")
+    return [record.facts for record in records]  # type: ignore[attr-defined]
+
+
+def speak_on_a_socket(server: WholeServer) -> str | None:
+    """Speak a text; return the code of the error that comes, if one does."""
+    with speaker(server, query="?api_key=sesame") as client:
+        client.say("input.text", text=TEXT)
+        client.say("session.close")
+        client.until_closed()
+        errors: list[str] = [message["error"]["code"] for message in client.all("error")]
+    return errors[0] if errors else None
+
+
+@pytest.mark.parametrize("interface", [*SPEECHES, "websocket", "grpc"])
+def test_each_request_is_one_line_with_its_interface(
+    server: WholeServer, caplog: pytest.LogCaptureFixture, interface: str
+) -> None:
+    with caplog.at_level(logging.INFO, "ChatTTS.serving"):
+        if interface == "websocket":
+            assert speak_on_a_socket(server) is None
+        elif interface == "grpc":
+            with server.channel() as channel:
+                speak = channel.unary_unary("/nvidia.riva.tts.RivaSpeechSynthesis/Synthesize")
+                metadata = (("authorization", "Bearer sesame"),)
+                asked = tts.SynthesizeSpeechRequest(text=TEXT).SerializeToString()
+                assert speak(asked, PATIENCE, metadata)
+        else:
+            path, body = SPEECHES[interface]
+            answer = httpx.post(f"{server.url}{path}", json=body, headers=KEY, timeout=PATIENCE)
+            assert answer.status_code == 200, answer.text
+        assert eventually(lambda: bool(requests(caplog)))
+    (facts,) = requests(caplog)
+    assert facts["interface"] == interface
+    assert facts["finish"] in ("stop", "length")
+    assert not refusals(caplog)
+
+
+@pytest.mark.parametrize("interface", ["rest", "websocket"])
+def test_a_request_that_fails_in_its_turn_is_no_refusal(
+    server: WholeServer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    interface: str,
+) -> None:
+    async def fails(*_: object) -> None:
+        raise UnavailableError("it is gone")
+
+    monkeypatch.setattr(server.service, "open_stream", fails)
+    with caplog.at_level(logging.INFO, "ChatTTS.serving"):
+        if interface == "websocket":
+            code = speak_on_a_socket(server)
+        else:
+            path, body = SPEECHES[interface]
+            answer = httpx.post(f"{server.url}{path}", json=body, headers=KEY, timeout=PATIENCE)
+            code = answer.json()["error"]["code"]
+    assert code == "engine_unavailable"
+    (facts,) = requests(caplog)
+    assert (facts["interface"], facts["finish"]) == (interface, "engine_unavailable")
+    assert not refusals(caplog)
 
 
 # ------------------------------------------------------------------ no flood

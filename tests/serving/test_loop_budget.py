@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from ChatTTS.serving.errors import ServingError
 from ChatTTS.serving.live.context import Context
 from ChatTTS.serving.live.run import QueuedUtterance, Run, SeedState
 from ChatTTS.serving.live.send_queue import SocketClose
@@ -53,15 +54,15 @@ class Flood(SocketSession):
 
     handled = 0
 
-    async def authenticate(self) -> None:
-        return None
-
     async def receive(self) -> str | None:
-        return "" if self.handled < MESSAGES else None
+        return "{}" if self.handled < MESSAGES else None
 
-    async def handle(self, data: str) -> SocketClose | None:
+    async def answer(self, fields: dict[str, Any]) -> SocketClose | None:
         self.handled += 1
         return None
+
+    async def tell(self, error: ServingError, fields: dict[str, Any] | None) -> None:
+        raise error
 
 
 def test_other_tasks_have_their_turn_between_two_messages() -> None:

@@ -7,7 +7,7 @@ import io
 import json
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import closing
 from typing import Any
 
@@ -21,6 +21,9 @@ from ChatTTS.audio import to_int16
 from ChatTTS.errors import GenerationError
 from ChatTTS.pipeline.results import Piece
 from ChatTTS.request_fields import Priority
+from ChatTTS.serving import answers
+from ChatTTS.serving.answers import EncodedPiece
+from ChatTTS.serving.errors import EngineFailedError
 from ChatTTS.serving.model import PieceStream
 from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.tickets import Ticket
@@ -308,6 +311,19 @@ def test_a_client_that_leaves_while_its_request_runs_frees_everything(
         assert connection.recv(1000).startswith(b"HTTP/1.1 200")
         assert server.busy()["blocks"] > 0
     assert server.becomes_idle()
+
+
+@pytest.mark.parametrize("path", ["/v1/audio/speech", "/dev/captioned_speech"])
+def test_an_error_before_the_first_bytes_has_its_status(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    async def failing(*_: Any, **__: Any) -> AsyncGenerator[EncodedPiece, None]:
+        yield EncodedPiece(b"")  # a compressed format begins with the second piece
+        raise EngineFailedError("it broke")
+
+    monkeypatch.setattr(answers, "encode_pieces", failing)
+    answer = client.post(path, json={"input": TEXT, "response_format": "mp3"})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (500, "engine_failed")
 
 
 @pytest.mark.parametrize("path", ["/v1/audio/speech", "/v1/audio/speech/batch", "/v1/audio/refine"])

@@ -79,6 +79,14 @@ def error_of(answer: httpx.Response) -> dict[str, Any]:
 # ------------------------------------------------------------------ errors
 
 
+@pytest.mark.parametrize("path", ["/v1/audio/speech", "/refine"])
+@pytest.mark.parametrize("body", [b"{", b'{"input": "\xff"}'])
+def test_a_body_that_is_no_json(client: httpx.Client, path: str, body: bytes) -> None:
+    answer = client.post(path, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert error_of(answer)["message"] == "the body is no JSON that can be read"
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "param", "code"),
     [

@@ -23,6 +23,7 @@ from ChatTTS.serving.live.speech_queue import SpeechQueue
 from ChatTTS.serving.metrics import RequestRecord
 from ChatTTS.serving.requests import SpeechRequest
 from ChatTTS.serving.speech import Speech
+from ChatTTS.serving.tickets import Ticket
 from ChatTTS.serving.websocket.config import ContextConfig
 from ChatTTS.serving.websocket.sender import ContextSender
 
@@ -147,14 +148,14 @@ def test_a_refused_prefetch_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     refusals = [OverloadedError("no room")]
-    speak = server.service.speak
+    take_ticket = server.service.take_ticket
 
-    def crowded(request: SpeechRequest) -> Speech:
+    def crowded(request: SpeechRequest, *, resumes: bool = False) -> Ticket:
         if request.first_utterance == 1 and refusals:
             raise refusals.pop()
-        return speak(request)
+        return take_ticket(request, resumes=resumes)
 
-    monkeypatch.setattr(server.service, "speak", crowded)
+    monkeypatch.setattr(server.service, "take_ticket", crowded)
     socket.say("session.config", seed=SEED)
     socket.say("input.text", text=TEXT)
     socket.say("input.done")

@@ -223,6 +223,8 @@ def test_captioned_speech_as_an_object(
     assert int(answer.headers["content-length"]) == len(answer.content)
     assert answer.headers["content-type"] == "application/json"
     [found] = lines(answer)
+    assert answer.headers["x-finish-reason"] == "stop"
+    assert answer.headers["x-sample-rate"] == "24000"
     assert found["audio_format"] == kind
     assert found["timestamps"] == as_captions(offline.words[0], 1.25)
     with av.open(io.BytesIO(sound(found))) as file:

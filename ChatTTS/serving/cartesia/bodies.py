@@ -119,11 +119,9 @@ class SpeechBody(_Fields):
         output = self.output_format
         format = output.format
         try:
-            rate = format.carried_rate(output.sample_rate)
+            rate = format.checked_rate(output.sample_rate)
         except AudioError as error:
             raise _wrong_format(str(error)) from error
-        if rate != output.sample_rate:
-            raise _wrong_format(f"{format.value} has no sample_rate {output.sample_rate}")
         config = RunConfig(
             voice=self.voice if isinstance(self.voice, str) else self.voice.id,
             response_format=format.value,

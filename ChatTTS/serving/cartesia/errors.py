@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -27,10 +26,7 @@ def error_fields(error: ServingError) -> dict[str, Any]:
 
 def error_response(error: ServingError) -> JSONResponse:
     """Return the response to a request that failed with ``error``."""
-    headers = {}
-    if error.retry_after is not None:
-        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-    return JSONResponse(error_fields(error), error.status, headers)
+    return JSONResponse(error_fields(error), error.status, error.retry_headers)
 
 
 def key_of(headers: Mapping[str, str]) -> str | None:

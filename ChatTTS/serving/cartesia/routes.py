@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,6 @@ from starlette.types import Scope
 
 from ..answers import Body, EncodedPiece, SpokenResponse, speech_request
 from ..auth import Authenticator
-from ..base64_blocks import to_base64
 from ..bodies import read_body
 from ..errors import ServingError
 from ..http_protocol import HttpProtocol, add_protocol
@@ -26,10 +24,10 @@ from ..service import SpeechService
 from ..settings import Settings
 from ..speech import Speech
 from .bodies import SpeechBody, as_floats
-from .errors import INTERFACE, error_fields, error_response, key_of
+from .errors import INTERFACE, error_response, key_of
+from .messages import Messages
 from .session import Session
 from .voices import voice_routes
-from .words import MarkedWords
 
 _BYTES, _EVENTS, _SOCKET = "/tts/bytes", "/tts/sse", "/tts/websocket"
 _VOICES = "/voices"
@@ -46,12 +44,12 @@ def add_to(
         config = body.config(service.model.languages)
         if config.word_times:
             service.check_word_times("add_timestamps")
-        asked = speech_request(service, config, body.transcript, request.state)
+        asked = speech_request(service, config, body.transcript, request.state, INTERFACE)
         is_float = body.output_format.is_float
         form = EventBody(asked, body.context_id, is_float=is_float) if as_events else Body()
         if is_float and not as_events:
             form = FloatBody()
-        return SpokenResponse(service, asked, INTERFACE, config.encoder, form, is_streamed=True)
+        return SpokenResponse(service, asked, config.encoder, form, is_streamed=True)
 
     async def live(websocket: WebSocket) -> None:
         async def begin() -> Session:
@@ -100,42 +98,26 @@ class EventBody(Body):
     media_type = "text/event-stream"
 
     def __init__(self, request: SpeechRequest, context_id: str | None, *, is_float: bool) -> None:
-        self._request_id, self._is_float = request.request_id, is_float
-        self._context = {} if context_id is None else {"context_id": context_id}
-        self._words = MarkedWords(request.speed)
-        self._since = time.monotonic()
+        self._request, self._messages = request, Messages(context_id, is_float=is_float)
 
     def begin(self, speech: Speech) -> None:
         """Note the text, whose words follow."""
-        self._words.append(speech.request.text)
+        self._messages.begin(self._request.speed)
+        self._messages.append(speech.request.text)
 
     def part(self, piece: EncodedPiece) -> bytes:
         """Return the events of a piece."""
-        events = b""
-        if piece.words:
-            words = self._words.timestamps(piece.words, 0.0)
-            events += self._event("timestamps", status_code=206, word_timestamps=words)
-        if piece.data:
-            data = as_floats(piece.data) if self._is_float else piece.data
-            now = time.monotonic()
-            step, self._since = (now - self._since) * 1000, now
-            events += self._event(
-                "chunk",
-                status_code=206,
-                data=to_base64(data),
-                step_time=round(step, 3),
-            )
-        return events
+        words = _event(self._messages.timestamps(piece.words)) if piece.words else b""
+        return words + (_event(self._messages.chunk(piece.data)) if piece.data else b"")
 
     def end(self, speech: Speech) -> bytes:
         """Return the last event."""
-        return self._event("done", done=True, status_code=200)
+        return _event(self._messages.done())
 
     def error(self, error: ServingError) -> bytes:
         """Return the event of an error."""
-        fields = error_fields(error)
-        return self._event("error", done=True, request_id=self._request_id, **fields)
+        return _event(self._messages.error(error, request_id=self._request.request_id))
 
-    def _event(self, kind: str, *, done: bool = False, **fields: Any) -> bytes:
-        data = json.dumps({"type": kind, "done": done, **self._context, **fields})
-        return f"event: {kind}\ndata: {data}\n\n".encode()
+
+def _event(message: dict[str, Any]) -> bytes:
+    return f"event: {message['type']}\ndata: {json.dumps(message)}\n\n".encode()

@@ -7,10 +7,9 @@ from typing import Any
 from fastapi import WebSocket
 
 from ..bodies import validated
-from ..errors import BadRequestError
+from ..errors import ServingError
 from ..live.context import Context
-from ..live.messages import MAX_ID_CHARACTERS, is_id
-from ..live.send_queue import SocketClose
+from ..live.messages import checked_id, is_id
 from ..live.session import SocketSession
 from ..live.spacing import TextSpacing
 from ..service import SpeechService
@@ -23,35 +22,21 @@ _CONTEXT_SECONDS = 60.0
 
 
 class Session(SocketSession):
-    """Serves one accepted socket.
-
-    Args:
-        client: name of the client, whose key was checked.
-    """
+    """Serves one accepted socket, whose client's key was checked."""
 
     def __init__(self, websocket: WebSocket, service: SpeechService, client: str) -> None:
-        super().__init__(websocket, service, INTERFACE)
-        self.client = client
+        super().__init__(websocket, service, INTERFACE, client)
         self.context_seconds = _CONTEXT_SECONDS
         self._senders: dict[str, ContextSender] = {}
         self._spacings: dict[str, TextSpacing] = {}
 
-    async def authenticate(self) -> SocketClose | None:
-        """Do nothing: the key was checked in the handshake."""
-        return None
-
-    async def handle(self, data: str) -> SocketClose | None:
-        """Handle a message; an error ends its context, and the socket goes on."""
-        name = ""
-        try:
-            fields = await self.decode(data)
-            name = _name_of(fields)
-            await self._handle(fields, name)
-        except Exception as error:  # told to the client
-            failure = self.noted(error)
-            await self._cancel(name)
-            await self._stray_sender(name).send_error(failure)
-        return None
+    async def tell(self, error: ServingError, fields: dict[str, Any] | None) -> None:
+        """Tell an error, which ends its context; the socket goes on."""
+        name = (fields or {}).get("context_id")
+        known = name if is_id(name) else ""
+        await self._cancel(known)
+        sender = ContextSender(self.send_queue, known, is_float=False, on_failed=lambda: None)
+        await sender.send_error(error)
 
     async def remove_context(self, name: str | None) -> None:
         """Forget a context that has ended."""
@@ -59,7 +44,9 @@ class Session(SocketSession):
         self._senders.pop(name or "", None)
         self._spacings.pop(name or "", None)
 
-    async def _handle(self, fields: dict[str, Any], name: str) -> None:
+    async def answer(self, fields: dict[str, Any]) -> None:
+        """Do what a message wants."""
+        name = checked_id(fields.get("context_id"))
         if fields.get("cancel") is True:
             await self._cancel(name)
             return
@@ -102,17 +89,3 @@ class Session(SocketSession):
         if context is not None:
             await context.cancel()
             await self.remove_context(name)
-
-    def _stray_sender(self, name: str) -> ContextSender:
-        """Return a sender for an error alone."""
-        return ContextSender(self.send_queue, name, is_float=False, on_failed=lambda: None)
-
-
-def _name_of(fields: dict[str, Any]) -> str:
-    name = fields.get("context_id")
-    if not is_id(name):
-        raise BadRequestError(
-            f"context_id must be a string of 1 to {MAX_ID_CHARACTERS} characters",
-            param="context_id",
-        )
-    return name

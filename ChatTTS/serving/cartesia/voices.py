@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from ..bodies import whole_number
 from ..service import SpeechService
 from ..voices import VoiceInfo
 
@@ -26,7 +27,8 @@ def voice_routes(service: SpeechService) -> list[Route]:
         found = [info for info in found if search in info.id.lower()]
         names = [info.id for info in found]
         after, before = query.get("starting_after"), query.get("ending_before")
-        size = _size(query.get("limit"))
+        asked = whole_number(query.get("limit"))
+        size = _PAGE if asked is None else min(max(asked, 1), _MAX_PAGE)
         if before in names:
             end = names.index(before)
             begin = max(0, end - size)
@@ -61,8 +63,3 @@ def _voice(info: VoiceInfo) -> dict[str, Any]:
         "is_owner": info.uploaded,
         "created_at": _CREATED,
     }
-
-
-def _size(text: str | None) -> int:
-    is_number = text is not None and text.isascii() and text.isdigit() and len(text) < 10
-    return min(max(int(text), 1), _MAX_PAGE) if is_number and text is not None else _PAGE

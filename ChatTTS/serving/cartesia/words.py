@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...pipeline.results import Word
-
-_DIGITS = 3  # of seconds
+from ..words import DIGITS
 
 
 class MarkedWords:
@@ -36,8 +35,8 @@ class MarkedWords:
         known = list(words)
         return {
             "words": [self._with_marks(word) for word in known],
-            "start": [round(offset + word.start / self._speed, _DIGITS) for word in known],
-            "end": [round(offset + word.end / self._speed, _DIGITS) for word in known],
+            "start": [round(offset + word.start / self._speed, DIGITS) for word in known],
+            "end": [round(offset + word.end / self._speed, DIGITS) for word in known],
         }
 
     def _with_marks(self, word: Word) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ...errors import AudioError
 from ...request_fields import SEED_LIMIT
+from ..bodies import whole_number
 from ..encoding import Encoder, Format
 from ..errors import BadRequestError
 from ..live.config import RunConfig
@@ -23,6 +24,7 @@ _ENCODINGS = {
     "flac": (Format.FLAC, 24_000, ("none",)),
     "aac": (Format.AAC, 22_050, ("none",)),
 }
+_MOST_DIGITS = 19  # of a seed
 _OF_SOCKETS = ("linear16", "mulaw", "alaw")
 
 
@@ -59,29 +61,22 @@ def parse_query(query: Mapping[str, str], *, is_socket: bool) -> SpeakConfig:
         )
     if format is Format.WAV and container == "none":
         format = Format.PCM
-    rate = _whole(query, "sample_rate", rate)
+    try:
+        rate = format.checked_rate(_whole(query, "sample_rate", rate))
+    except AudioError as error:
+        raise BadRequestError(str(error), param="sample_rate") from error
     seed = query.get("seed")
     config = SpeakConfig(
         in_wav=container == "wav" and encoding in ("mulaw", "alaw"),
         voice=query.get("model"),
         response_format=format.value,
-        sample_rate=_checked_rate(format, rate),
+        sample_rate=rate,
         bit_rate=_whole(query, "bit_rate", 0) or None,
         speed=_number(query, "speed", 1.0),
         seed=None if seed is None else _whole(query, "seed", 0),
     )
     config.check()
     return config
-
-
-def _checked_rate(format: Format, rate: int) -> int:
-    try:
-        carried = format.carried_rate(rate)
-    except AudioError as error:
-        raise BadRequestError(str(error), param="sample_rate") from error
-    if carried != rate:
-        raise BadRequestError(f"{format.value} has no sample_rate {rate}", param="sample_rate")
-    return rate
 
 
 def _whole(query: Mapping[str, str], name: str, default: int) -> int:
@@ -96,7 +91,8 @@ def _number(query: Mapping[str, str], name: str, default: float) -> float:
     if text is None:
         return default
     try:
-        value = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else float(text)
+        whole = whole_number(text, _MOST_DIGITS)
+        value = float(text) if whole is None else whole
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from starlette.responses import JSONResponse
@@ -22,9 +21,7 @@ def error_code(error: ServingError) -> str:
 
 def error_response(error: ServingError) -> JSONResponse:
     """Return the response to a request that failed with ``error``."""
-    headers = {"dg-error": error_code(error)}
-    if error.retry_after is not None:
-        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
+    headers = {"dg-error": error_code(error), **error.retry_headers}
     body = {"err_code": error_code(error), "err_msg": str(error)}
     return JSONResponse(body, error.status, headers)
 

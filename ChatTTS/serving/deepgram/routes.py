@@ -47,7 +47,7 @@ def add_to(
     async def speak(request: Request) -> Response:
         config = parse_query(request.query_params, is_socket=False)
         body = await read_body(request, SpeakBody)
-        asked = speech_request(service, config, body.text, request.state)
+        asked = speech_request(service, config, body.text, request.state, INTERFACE)
         voice = config.voice or service.voices.default
         headers = {
             "dg-request-id": asked.request_id,
@@ -55,7 +55,7 @@ def add_to(
             "dg-model-name": _UNPRINTABLE.sub("?", voice or "")[:_MOST_NAME],
         }
         return SpokenResponse(
-            service, asked, INTERFACE, config.encoder, Body(), is_streamed=True, headers=headers
+            service, asked, config.encoder, Body(), is_streamed=True, headers=headers
         )
 
     async def live(websocket: WebSocket) -> None:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Sequence
 from typing import Any
 
-from ...pipeline.results import Fault, Word
 from ...version import __version__
 from ..errors import ServingError
-from ..live.listener import Utterance
+from ..live.listener import Listener
 from ..live.run import Run, RunEnd
-from ..live.send_queue import SendQueue, SocketClose
-from ..live.session import NORMAL
+from ..live.send_queue import ALL_SAID, SendQueue
 from ..requests import new_request_id
 from .errors import INTERFACE, error_code
 
 
-class Sender:
+class Sender(Listener):
     """Sends the messages of one socket.
 
     Args:
@@ -26,15 +23,12 @@ class Sender:
         voice: name of the voice, which is Deepgram's model.
     """
 
+    interface = INTERFACE
+
     def __init__(self, queue: SendQueue, voice: str) -> None:
         self._queue, self._voice = queue, voice
         self._next_number = 0
         self._flushes: deque[int] = deque()  # those whose sound is not yet sent
-
-    @property
-    def interface(self) -> str:
-        """The name of the protocol in logs."""
-        return INTERFACE
 
     def expect_flush(self) -> None:
         """Note that ``Flushed`` is to follow the sound of the text so far."""
@@ -60,18 +54,6 @@ class Sender:
         """Send that a message had no effect."""
         await self._send("Warning", description=str(error), code=error_code(error))
 
-    async def run_started(self, run: Run) -> None:
-        """Send nothing: the sound has no header."""
-
-    async def utterance_started(self, run: Run, utterance: Utterance) -> None:
-        """Send nothing: no message tells sentences."""
-
-    async def words_known(self, run: Run, words: Sequence[Word]) -> None:
-        """Send nothing: no message tells words."""
-
-    async def faults_found(self, run: Run, faults: Sequence[Fault]) -> None:
-        """Send nothing: no message tells faults."""
-
     async def sound(self, run: Run, data: bytes) -> None:
         """Send sound as a binary frame."""
         await self._queue.put(data)
@@ -83,7 +65,7 @@ class Sender:
 
     async def context_ended(self) -> None:
         """Close the socket."""
-        await self._queue.close(SocketClose(NORMAL, "all was said"))
+        await self._queue.close(ALL_SAID)
 
     async def failed(self, run: Run, error: ServingError) -> None:
         """Send the error of an utterance."""

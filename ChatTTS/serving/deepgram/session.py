@@ -6,12 +6,12 @@ from typing import Any
 
 from fastapi import WebSocket
 
-from ..errors import BadRequestError
+from ..errors import BadRequestError, ServingError
 from ..live.config import RunConfig
 from ..live.context import Context
-from ..live.messages import is_text
-from ..live.send_queue import SocketClose
-from ..live.session import NORMAL, SocketSession
+from ..live.messages import text_of
+from ..live.send_queue import ALL_SAID
+from ..live.session import SocketSession
 from ..live.spacing import TextSpacing
 from ..service import SpeechService
 from .errors import INTERFACE
@@ -22,40 +22,31 @@ class Session(SocketSession):
     """Serves one accepted socket.
 
     Args:
-        client: name of the client, whose key was checked.
+        client: see its base; the key was checked.
         config: settings of all its speech.
     """
 
     def __init__(
         self, websocket: WebSocket, service: SpeechService, client: str, config: RunConfig
     ) -> None:
-        super().__init__(websocket, service, INTERFACE)
-        self.client = client
+        super().__init__(websocket, service, INTERFACE, client)
         self._config = config
         self._sender = Sender(self.send_queue, config.voice or service.voices.default or "")
         self._spacing = TextSpacing()
 
-    async def authenticate(self) -> SocketClose | None:
-        """Greet the client, whose key was checked in the handshake."""
+    async def begin(self) -> None:
+        """Greet the client."""
         await self._sender.send_metadata()
-        return None
 
-    async def handle(self, data: str) -> SocketClose | None:
-        """Handle a message; a wrong one is answered with a warning."""
-        try:
-            fields = await self.decode(data)
-            await self._handle(fields)
-        except Exception as error:  # told to the client
-            await self._sender.send_warning(self.noted(error))
-        return None
+    async def tell(self, error: ServingError, fields: dict[str, Any] | None) -> None:
+        """Send a warning."""
+        await self._sender.send_warning(error)
 
-    async def _handle(self, fields: dict[str, Any]) -> None:
+    async def answer(self, fields: dict[str, Any]) -> None:
+        """Do what a message wants."""
         kind = fields.get("type")
         if kind == "Speak":
-            text = fields.get("text")
-            if not is_text(text):
-                raise BadRequestError("text must be a string", param="text")
-            await self._context().append(self._spacing.spaced(text))
+            await self._context().append(self._spacing.spaced(text_of(fields)))
         elif kind == "Flush":
             self._spacing.reset()
             self._context().flush()
@@ -69,7 +60,7 @@ class Session(SocketSession):
             if (context := self.contexts.get(None)) is not None and not context.is_done:
                 context.done()
             elif context is None:
-                await self.send_queue.close(SocketClose(NORMAL, "all was said"))
+                await self.send_queue.close(ALL_SAID)
         elif kind != "KeepAlive":
             raise BadRequestError("type must be Speak, Flush, Clear or Close", param="type")
 

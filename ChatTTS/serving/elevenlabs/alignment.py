@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..characters import TimedCharacter
+from ..words import DIGITS
 
 _MILLISECONDS = 1000
 
@@ -16,8 +17,8 @@ def alignment_seconds(characters: Sequence[TimedCharacter]) -> dict[str, Any] | 
         return None
     return {
         "characters": [character.text for character in characters],
-        "character_start_times_seconds": [round(c.start, 3) for c in characters],
-        "character_end_times_seconds": [round(c.end, 3) for c in characters],
+        "character_start_times_seconds": [round(c.start, DIGITS) for c in characters],
+        "character_end_times_seconds": [round(c.end, DIGITS) for c in characters],
     }
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import ConfigDict, Field
-from starlette.requests import Request
 
 from ...languages import find_language
-from ...request_fields import RequestFields
-from ..bodies import Fields, validated
+from ..bodies import Fields, validated, whole_number
 from ..errors import BadRequestError
-from ..requests import SpeechRequest
-from ..service import SpeechService
+from ..live.config import RunConfig
+from .formats import OutputFormat
 
 _MAX_SEED = 2**32 - 1
 
@@ -36,34 +35,22 @@ class SpeechBody(Fields):
     voice_settings: VoiceSettings | None = None
     seed: int | None = Field(default=None, ge=0, le=_MAX_SEED)
 
-    @property
-    def speed(self) -> float:
-        """The tempo."""
-        return speed_of(self.voice_settings)
+    def config(
+        self, voice: str, output: OutputFormat, languages: Collection[str], *, word_times: bool
+    ) -> RunConfig:
+        """Return the settings of the text, spoken by the voice in the address.
 
-
-def speech_request(
-    service: SpeechService, body: SpeechBody, request: Request, *, with_times: bool, is_whole: bool
-) -> SpeechRequest:
-    """Return the request to speak a body's text by the voice in the address.
-
-    Raises:
-        ServingError: a field is wrong.
-    """
-    given = RequestFields(
-        voice=request.path_params["voice"],
-        speed=body.speed,
-        seed=body.seed,
-        language=find_language(body.language_code, service.model.languages),
-        word_times=with_times,
-    )
-    return SpeechRequest.of(
-        body.text,
-        given,
-        guard=service.guard_of(None, is_whole=is_whole),
-        client=request.state.client,
-        request_id=request.state.request_id,
-    )
+        Args:
+            languages: the codes that are known.
+        """
+        return RunConfig(
+            voice=voice,
+            speed=speed_of(self.voice_settings),
+            seed=self.seed,
+            language=find_language(self.language_code, languages),
+            word_times=word_times,
+            **output.fields,
+        )
 
 
 def speed_of(settings: VoiceSettings | None) -> float:
@@ -91,7 +78,7 @@ def parse_seed(text: str | None) -> int | None:
     """
     if text is None:
         return None
-    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_SEED))
-    if not is_number or int(text) > _MAX_SEED:
+    seed = whole_number(text, len(str(_MAX_SEED)))
+    if seed is None or seed > _MAX_SEED:
         raise BadRequestError(f"seed must be a whole number, 0 to {_MAX_SEED}", param="seed")
-    return int(text)
+    return seed

@@ -10,11 +10,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from ...languages import language_name
+from ..bodies import whole_number
 from ..service import SpeechService
 from ..voices import VoiceInfo
 
 _MODEL = "chattts"
-_MAX_PAGE = 100
+_PAGE, _MAX_PAGE = 10, 100
 # Of a voice that requests do not change. Only the tempo has a meaning here.
 _SETTINGS = {
     "stability": 0.5,
@@ -40,8 +41,9 @@ def catalogue_routes(service: SpeechService) -> list[Route]:
             found = [info for info in found if info.id in wanted]
         search = query.get("search", "").lower()
         found = [info for info in found if search in info.id.lower()]
-        size = min(max(_number(query.get("page_size"), 10), 1), _MAX_PAGE)
-        first = _number(query.get("next_page_token"), 0)
+        asked = whole_number(query.get("page_size"))
+        size = min(max(_PAGE if asked is None else asked, 1), _MAX_PAGE)
+        first = whole_number(query.get("next_page_token")) or 0
         page, following = found[first : first + size], first + size
         has_more = following < len(found)
         return JSONResponse(
@@ -156,8 +158,3 @@ def _subscription(service: SpeechService) -> dict[str, Any]:
         "open_invoices": [],
         "has_open_invoices": False,
     }
-
-
-def _number(text: str | None, default: int) -> int:
-    is_number = text is not None and text.isascii() and text.isdigit() and len(text) < 10
-    return int(text) if is_number and text is not None else default

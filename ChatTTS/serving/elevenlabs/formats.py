@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from ..encoding import Encoder, Format
+from ..bodies import whole_number
+from ..encoding import Format
 from ..errors import BadRequestError
 
 DEFAULT_FORMAT = "mp3_44100_128"
@@ -44,21 +46,23 @@ class OutputFormat:
         """
         codec, *numbers = (name or DEFAULT_FORMAT).lower().split("_")
         format = _NAMES.get(codec)
-        has_bits = format in _WITH_BITS
-        fits = format is not None and 1 <= len(numbers) <= (2 if has_bits else 1)
-        if not fits or not all(number.isascii() and number.isdigit() for number in numbers):
+        rate, kilobits = [*map(whole_number, numbers), None, None][:2]
+        if format is None or len(numbers) > (2 if format in _WITH_BITS else 1):
             raise _unknown(name)
-        rate, *kilobits = (int(number[:6]) for number in numbers)
-        if rate not in _RATES or (kilobits and kilobits[0] not in _KILOBITS):
+        if rate not in _RATES or (len(numbers) == 2 and kilobits not in _KILOBITS):
             raise _unknown(name)
-        assert format is not None
         if format.carried_rate(rate) != rate:
             raise _unknown(name)
-        return cls(format, rate, kilobits[0] * 1000 if kilobits else None)
+        return cls(format, rate, None if kilobits is None else kilobits * 1000)
 
-    def encoder(self, speed: float) -> Encoder:
-        """Return an encoder of this format."""
-        return Encoder(self.format, self.sample_rate, speed, self.bit_rate)
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of ``RunConfig`` that say how the sound is encoded."""
+        return {
+            "response_format": self.format.value,
+            "sample_rate": self.sample_rate,
+            "bit_rate": self.bit_rate,
+        }
 
 
 def _unknown(name: str | None) -> BadRequestError:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import Scope
 
-from ..answers import Body, EncodedPiece, SpokenResponse
+from ..answers import Body, EncodedPiece, SpokenResponse, speech_request
 from ..auth import Authenticator
 from ..base64_blocks import to_base64
 from ..bodies import read_body
@@ -25,7 +25,7 @@ from ..service import SpeechService
 from ..settings import Settings
 from ..speech import Speech
 from .alignment import alignment_seconds
-from .bodies import SpeechBody, speech_request
+from .bodies import SpeechBody
 from .catalogue import catalogue_routes
 from .errors import INTERFACE, error_response, key_of
 from .formats import OutputFormat
@@ -48,15 +48,17 @@ def add_to(
         body = await read_body(request, SpeechBody)
         if with_times:
             service.check_word_times("with-timestamps")
+        config = body.config(
+            request.path_params["voice"], output, service.model.languages, word_times=with_times
+        )
         asked = speech_request(
-            service, body, request, with_times=with_times, is_whole=not is_streamed
+            service, config, body.text, request.state, INTERFACE, is_whole=not is_streamed
         )
         await _check_voice(service, asked)
         form = TimedBody(asked, is_streamed=is_streamed) if with_times else Body()
         headers = {"request-id": request.state.request_id}
-        make_encoder = partial(output.encoder, asked.speed)
         return SpokenResponse(
-            service, asked, INTERFACE, make_encoder, form, is_streamed=is_streamed, headers=headers
+            service, asked, config.encoder, form, is_streamed=is_streamed, headers=headers
         )
 
     async def whole(request: Request) -> Response:

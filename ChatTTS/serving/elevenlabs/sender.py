@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from ...audio.samples import SAMPLE_RATE
-from ...pipeline.results import Fault, Word
+from ...pipeline.results import Word
+from ..base64_blocks import to_base64
 from ..characters import CharacterTimes, TimedCharacter
 from ..errors import ServingError
-from ..live.listener import Utterance
+from ..live.listener import Listener, Utterance
 from ..live.run import Run, RunEnd
-from ..live.send_queue import SendQueue, SocketClose
-from ..live.session import NORMAL, closing_reason
+from ..live.send_queue import ALL_SAID, SendQueue, SocketClose
+from ..live.session import closing_reason
 from .alignment import SocketAlignment
 from .errors import INTERFACE
 
 POLICY = 1008  # the closing code of ElevenLabs' errors
 
 
-class ContextSender:
+class ContextSender(Listener):
     """Sends the messages of one context.
 
     Args:
@@ -30,6 +29,8 @@ class ContextSender:
         alignment: makes the lists of characters.
         is_only: whether the socket is closed after the context's end or an error.
     """
+
+    interface = INTERFACE
 
     def __init__(
         self,
@@ -46,11 +47,6 @@ class ContextSender:
         self._text = ""
         self._offset = 0.0  # seconds of the runs before
 
-    @property
-    def interface(self) -> str:
-        """The name of the protocol in logs."""
-        return INTERFACE
-
     async def run_started(self, run: Run) -> None:
         """Begin to count times from 0."""
         self._times, self._text = CharacterTimes(run.config.speed), ""
@@ -63,9 +59,6 @@ class ContextSender:
         """Note characters, which go with the next sound."""
         self._pending += self._times.add(words)
 
-    async def faults_found(self, run: Run, faults: Sequence[Fault]) -> None:
-        """Ignore faults: no message tells them."""
-
     async def sound(self, run: Run, data: bytes) -> None:
         """Send sound, with the characters that have become known."""
         await self._send_sound(data)
@@ -75,21 +68,20 @@ class ContextSender:
         run = end.run
         if not run.is_started:
             return
-        seconds = run.source_samples / SAMPLE_RATE / run.config.speed
         if run.config.word_times:
             # Clients join characters to words by the spaces between them, also from run to run.
             if not self._text[-1:].isspace():
                 self._add_text(" ")
-            self._pending += self._times.finish(seconds)
+            self._pending += self._times.finish(run.seconds)
         if self._pending:
             await self._send_sound(b"")
-        self._offset += seconds
+        self._offset += run.seconds
 
     async def context_ended(self) -> None:
         """Send the final message; a socket with one context is closed then."""
         await self._send(audio=None, isFinal=True, alignment=None, normalizedAlignment=None)
         if self._is_only:
-            await self._queue.close(SocketClose(NORMAL, "all was said"))
+            await self._queue.close(ALL_SAID)
 
     async def failed(self, run: Run, error: ServingError) -> None:
         """Send the error of an utterance."""
@@ -105,7 +97,7 @@ class ContextSender:
         alignment = self._alignment.of(self._pending, self._offset)
         self._pending = []
         await self._send(
-            audio=base64.b64encode(data).decode("ascii"),
+            audio=to_base64(data),
             isFinal=None,
             alignment=alignment,
             normalizedAlignment=alignment,

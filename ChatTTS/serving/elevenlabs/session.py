@@ -9,10 +9,11 @@ from fastapi import WebSocket
 
 from ...languages import find_language
 from ..auth import Authenticator
-from ..errors import AuthenticationError, BadRequestError
+from ..bodies import whole_number
+from ..errors import AuthenticationError, BadRequestError, ServingError
 from ..live.config import RunConfig
 from ..live.context import Context
-from ..live.messages import MAX_ID_CHARACTERS, is_id, is_text
+from ..live.messages import checked_id, is_id, is_text, text_of
 from ..live.send_queue import SocketClose
 from ..live.session import SocketSession
 from ..service import SpeechService
@@ -52,7 +53,7 @@ class Session(SocketSession):
         self._is_automatic = websocket.query_params.get("auto_mode") == "true"
         self._has_ended = False  # with one context: its end was said
 
-    async def authenticate(self) -> SocketClose | None:
+    async def begin(self) -> SocketClose | None:
         """Look for a valid key in the client's request, and then in its first message."""
         socket = self.websocket
         key = key_of(socket.headers) or socket.query_params.get("xi-api-key")
@@ -70,37 +71,33 @@ class Session(SocketSession):
             return None
         return None if first is None else await self.handle(first)
 
-    async def handle(self, data: str) -> SocketClose | None:
-        """Handle a message; errors are told to the client."""
-        name: str | None = None
-        try:
-            fields = await self.decode(data)
-            name = self._name_of(fields)
-            if self._is_multi:
-                await self._handle_many(fields, name)
-            else:
-                await self._handle_one(fields)
-        except Exception as error:  # told to the client
-            await self._sender(name).send_error(self.noted(error))
-        return None
+    async def answer(self, fields: dict[str, Any]) -> None:
+        """Do what a message wants."""
+        if self._is_multi:
+            await self._answer_many(fields, checked_id(_name_of(fields)))
+        else:
+            await self._answer_one(fields)
+
+    async def tell(self, error: ServingError, fields: dict[str, Any] | None) -> None:
+        """Tell an error in its context."""
+        name = _name_of(fields) if self._is_multi and fields is not None else None
+        await self._sender(name if is_id(name) else None).send_error(error)
 
     async def _first_config(self) -> RunConfig:
         query = self.websocket.query_params
         output = OutputFormat.parse(query.get("output_format"))
         config = RunConfig(
             voice=self.websocket.path_params["voice"],
-            response_format=output.format.value,
-            sample_rate=output.sample_rate,
-            bit_rate=output.bit_rate,
             seed=parse_seed(query.get("seed")),
             language=find_language(query.get("language_code"), self.service.model.languages),
             word_times=self.service.gives_word_times,
+            **output.fields,
         )
         config.check()
         await self.check_voice(config)
         return config
 
-    async def _handle_one(self, fields: dict[str, Any]) -> None:
+    async def _answer_one(self, fields: dict[str, Any]) -> None:
         if self._has_ended:
             return
         text = _text_of(fields)
@@ -112,7 +109,7 @@ class Session(SocketSession):
             return
         await self._speak(context, fields, text or "")
 
-    async def _handle_many(self, fields: dict[str, Any], name: str | None) -> None:
+    async def _answer_many(self, fields: dict[str, Any], name: str) -> None:
         if fields.get("close_socket") is True:
             await self.close_when_said()
             return
@@ -151,33 +148,22 @@ class Session(SocketSession):
             self.send_queue, name, alignment, is_only=is_only or not self._is_multi
         )
 
-    def _name_of(self, fields: dict[str, Any]) -> str | None:
-        if not self._is_multi:
-            return None
-        name = fields.get("context_id", fields.get("contextId"))
-        if name is None:
-            return _DEFAULT
-        if not is_id(name):
-            raise BadRequestError(
-                f"context_id must be a string of 1 to {MAX_ID_CHARACTERS} characters",
-                param="context_id",
-            )
-        return name
+
+def _name_of(fields: dict[str, Any]) -> Any:
+    """Return the name of a message's context, on a socket with many."""
+    name = fields.get("context_id", fields.get("contextId"))
+    return _DEFAULT if name is None else name
 
 
 def _inactivity(text: str | None) -> float:
     """Return the seconds of ``inactivity_timeout``; the default for what is no number of them."""
-    is_number = text is not None and text.isascii() and text.isdigit() and len(text) < 10
-    seconds = float(text) if is_number and text is not None else _INACTIVITY
-    return min(max(seconds, 1.0), _MOST_INACTIVITY)
+    seconds = whole_number(text)
+    return _INACTIVITY if seconds is None else min(max(float(seconds), 1.0), _MOST_INACTIVITY)
 
 
 def _text_of(fields: dict[str, Any]) -> str | None:
     """Return the text of a message; ``None`` where it has none."""
-    text = fields.get("text")
-    if text is not None and not is_text(text):
-        raise BadRequestError("text must be a string", param="text")
-    return text
+    return None if fields.get("text") is None else text_of(fields)
 
 
 def _key_in(fields: dict[str, Any]) -> str | None:

@@ -97,6 +97,16 @@ class Format(str, Enum):
         rates = _TRAITS[self].rates
         return rate if rates is None else min(known for known in rates if known >= rate)
 
+    def checked_rate(self, sample_rate: int) -> int:
+        """Return a rate for which a stream needs no other one.
+
+        Raises:
+            AudioError: the format does not support ``sample_rate``.
+        """
+        if self.carried_rate(sample_rate) != sample_rate:
+            raise AudioError(f"{self.value} has no sample_rate {sample_rate}")
+        return sample_rate
+
 
 @dataclass(frozen=True)
 class _FormatTraits:

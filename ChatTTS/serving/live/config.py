@@ -7,10 +7,11 @@ from typing import Any
 
 from ...audio.samples import SAMPLE_RATE
 from ...errors import AudioError
-from ...request_fields import GUARDS, RequestFields
+from ...request_fields import GUARDS, REQUEST_FIELDS, RequestFields
 from ..encoding import Encoder, Format
 from ..errors import BadRequestError
 from ..requests import SpeechRequest
+from ..speech import silence
 
 _MAX_FLUSH_AFTER = 600_000  # milliseconds
 _BIT_RATES = (8_000, 256_000)  # that Opus takes for one channel
@@ -35,6 +36,12 @@ class RunConfig(RequestFields):
     flush_after: float | None = None
     bit_rate: int | None = None
 
+    @classmethod
+    def of(cls, given: RequestFields, **others: Any) -> RunConfig:
+        """Return the settings with the fields that a client gave, and others."""
+        values = {each.name: getattr(given, each.name) for each in REQUEST_FIELDS}
+        return cls(**values | others)
+
     @property
     def format(self) -> Format:
         """The format of the sound."""
@@ -53,6 +60,11 @@ class RunConfig(RequestFields):
     def encoder(self) -> Encoder:
         """Return an encoder for one run."""
         return Encoder(self.format, self.sample_rate, self.speed, self.bit_rate)
+
+    def silence(self) -> bytes:
+        """Return the sound of a text with nothing to speak."""
+        encoder = self.encoder()
+        return encoder.push(silence().samples) + encoder.finish()
 
     def request(
         self, text: str, seed: int, *, is_first: bool = True, **others: Any

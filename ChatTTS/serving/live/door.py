@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI, WebSocket
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from ...errors import ChatTTSError
+from .. import answers
 from ..connections import is_shared
 from ..errors import OverloadedError, ServingError, as_serving_error
 from ..origins import OriginPolicy
@@ -93,7 +94,7 @@ class SocketDoor:
         self._service.metrics.count_refusal(error)
         address = websocket.url.path
         log_refusal(error, interface, client=host_of(websocket), address=address)
-        answer = (error_response or _openai_response)(error)
+        answer = (error_response or answers.error_response)(error)
         await websocket.send_denial_response(answer)
 
     def _refusal_reason(self, host: str) -> str | None:
@@ -107,7 +108,3 @@ class SocketDoor:
         if is_full and not is_shared(host, self._settings):
             return "too many sockets of this address are open: close one"
         return None
-
-
-def _openai_response(error: ServingError) -> Response:
-    return JSONResponse({"error": error.as_json()}, error.status)

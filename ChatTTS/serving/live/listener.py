@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 from ...pipeline.results import Fault, Word
 from ...text.lexicon import LexiconUse
@@ -31,15 +31,17 @@ class Utterance:
     left_out: Sequence[str] = ()
 
 
-class Listener(Protocol):
+class Listener:
     """Hears what happens in one context, in order. Each call may wait for the client to read.
 
-    Times and characters count from the beginning of the run.
+    Times and characters count from the beginning of the run. A subclass tells its client what its
+    protocol has messages for.
+
+    Attributes:
+        interface: name of the protocol in logs.
     """
 
-    @property
-    def interface(self) -> str:
-        """The name of the protocol in logs."""
+    interface: ClassVar[str]
 
     async def run_started(self, run: Run) -> None:
         """Called before the first sound of a run."""

@@ -1,29 +1,14 @@
-"""Messages of JSON from clients that are not trusted."""
+"""The fields of messages from clients that are not trusted."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from ..errors import BadRequestError
 
 MAX_ID_CHARACTERS = 64
 """Longest name of a context."""
-
-
-def decode(data: str) -> dict[str, Any]:
-    """Return the fields of a message's text, not yet checked.
-
-    Raises:
-        BadRequestError: it is not a JSON object.
-    """
-    try:
-        fields = json.loads(data, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        raise BadRequestError("a message must be JSON that can be read") from None
-    if not isinstance(fields, dict):
-        raise BadRequestError("a message must be a JSON object")
-    return fields
 
 
 def is_text(value: object) -> TypeGuard[str]:
@@ -37,10 +22,28 @@ def is_text(value: object) -> TypeGuard[str]:
     return True
 
 
+def text_of(fields: Mapping[str, Any], name: str = "text") -> str:
+    """Return a field of a message.
+
+    Raises:
+        BadRequestError: it is missing, or no text.
+    """
+    value = fields.get(name)
+    if not is_text(value):
+        raise BadRequestError(f"{name} must be a string", param=name)
+    return value
+
+
+def checked_id(name: object) -> str:
+    """Return the name of a context; raise BadRequestError if it cannot be one."""
+    if not is_id(name):
+        raise BadRequestError(
+            f"context_id must be a string of 1 to {MAX_ID_CHARACTERS} characters",
+            param="context_id",
+        )
+    return name
+
+
 def is_id(name: object) -> TypeGuard[str]:
     """Return whether it can name a context."""
     return isinstance(name, str) and 0 < len(name) <= MAX_ID_CHARACTERS and is_text(name)
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")

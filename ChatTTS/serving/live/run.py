@@ -83,6 +83,11 @@ class Run:
         """Samples at 24 kHz and normal speed that the encoder has taken."""
         return round(self.sent_source_samples + self.unsent_source_samples)
 
+    @property
+    def seconds(self) -> float:
+        """Seconds of the sound at its tempo that the encoder has taken."""
+        return self.source_samples / SAMPLE_RATE / self.config.speed
+
     def take_words(self, end: float = math.inf) -> list[Word]:
         """Take the unsent words that begin before ``end``, in samples at 24 kHz."""
         words, taken = self.unsent_words, []

@@ -26,6 +26,10 @@ class SocketClose:
     reason: str = ""
 
 
+ALL_SAID = SocketClose(1000, "all was said")
+"""The way in which a socket is closed whose client wants no more."""
+
+
 class SendQueue:
     """Writes to a socket; :meth:`run` does the work.
 

@@ -13,6 +13,7 @@ from typing import Any
 from fastapi import WebSocket, WebSocketDisconnect
 
 from ..auth import Authenticator
+from ..bodies import json_object
 from ..errors import (
     AuthenticationError,
     BadRequestError,
@@ -25,15 +26,13 @@ from ..service import SpeechService
 from .config import RunConfig
 from .context import Context
 from .listener import Listener
-from .messages import decode
 from .run import Run
-from .send_queue import SendQueue, SocketClose
+from .send_queue import ALL_SAID, SendQueue, SocketClose
 from .speech_queue import SpeechQueue
 
 NORMAL, TOO_BIG, TRY_LATER, IDLE = 1000, 1009, 1013, 4408
 """Codes of the closing frame. Those from 4000 on are application-defined; these echo HTTP's."""
 _AUTH_SECONDS, _CLOSING_SECONDS = 10.0, 5.0
-_ALL_SAID = SocketClose(NORMAL, "all was said")
 _REASON_BYTES = 123  # of a closing frame
 # Longer JSON is parsed in a thread, since it would block the event loop for too long.
 _LONG_MESSAGE = 1 << 16
@@ -44,6 +43,7 @@ class SocketSession(ABC):
 
     Args:
         interface: name of the protocol in logs.
+        client: name of the client, if its key was checked in the handshake.
 
     Attributes:
         websocket, service, interface: as above.
@@ -56,26 +56,39 @@ class SocketSession(ABC):
             ``None`` for never.
     """
 
-    def __init__(self, websocket: WebSocket, service: SpeechService, interface: str) -> None:
+    def __init__(
+        self, websocket: WebSocket, service: SpeechService, interface: str, client: str = ""
+    ) -> None:
         self.websocket, self.service, self.interface = websocket, service, interface
         self.limits = service.settings.limits
         self.send_queue = SendQueue(websocket)
-        self.client = ""
+        self.client = client
         self.contexts: dict[str | None, Context] = {}
         self.is_closing = False
         self.context_seconds: float | None = None
         self._last_received = time.monotonic()
 
-    @abstractmethod
-    async def authenticate(self) -> SocketClose | None:
-        """Find out who the client is; return how to close the socket if it has no valid key."""
+    async def begin(self) -> SocketClose | None:
+        """Find out which client it is, or greet it; return how to close the socket otherwise."""
+        return None
 
     @abstractmethod
+    async def answer(self, fields: dict[str, Any]) -> SocketClose | None:
+        """Do what a message wants; return how to close the socket if it is to be closed now."""
+
+    @abstractmethod
+    async def tell(self, error: ServingError, fields: dict[str, Any] | None) -> None:
+        """Tell the client an error of a message with these fields; ``None`` if it has none."""
+
     async def handle(self, data: str) -> SocketClose | None:
-        """Handle a message; return how to close the socket if it is to be closed now.
-
-        A binary message is an empty text. No error may leave this method.
-        """
+        """Answer a message, or tell its error; a binary message is an empty text."""
+        fields: dict[str, Any] | None = None
+        try:
+            fields = await self.decode(data)
+            return await self.answer(fields)
+        except Exception as error:  # told to the client
+            await self.tell(self.noted(error), fields)
+        return None
 
     async def run(self) -> None:
         """Serve until either side closes the socket; then all work of its contexts has ended."""
@@ -113,9 +126,10 @@ class SocketSession(ABC):
         Raises:
             BadRequestError: it is not a JSON object.
         """
+        parsed = partial(json_object, data, "the message")
         if len(data) > _LONG_MESSAGE:
-            return await self.service.in_parsing_thread(partial(decode, data))
-        return decode(data)
+            return await self.service.in_parsing_thread(parsed)
+        return parsed()
 
     def noted(self, error: Exception) -> ServingError:
         """Log the failure of a message; return the error that the client is told."""
@@ -213,7 +227,7 @@ class SocketSession(ABC):
         """Forget a context that has ended; the socket is closed if it waits for the last one."""
         self.contexts.pop(name, None)
         if self.is_closing and not self.contexts:
-            await self.send_queue.close(_ALL_SAID)
+            await self.send_queue.close(ALL_SAID)
 
     async def close_when_said(self) -> None:
         """End all contexts, and close the socket after the last one."""
@@ -222,10 +236,10 @@ class SocketSession(ABC):
             if not context.is_done:
                 context.done()
         if not self.contexts:
-            await self.send_queue.close(_ALL_SAID)
+            await self.send_queue.close(ALL_SAID)
 
     async def _read(self) -> SocketClose:
-        closing = await self.authenticate()
+        closing = await self.begin()
         while closing is None:
             data = await self.receive()
             if data is None:

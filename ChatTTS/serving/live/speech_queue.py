@@ -162,16 +162,16 @@ class SpeechQueue:
             await self._tell_words(run)
 
     async def _announce(self, utterance: QueuedUtterance, generation: UtteranceGeneration) -> None:
-        run = utterance.run
+        run, speech = utterance.run, generation.speech
         if not run.is_started:
-            run.is_started, run.voice = True, generation.voice
+            run.is_started, run.voice = True, speech.voice_name
             self._started_run = run
             await self._listener.run_started(run)
         run.seed_state.next_utterance = generation.next_number
-        run.timeline.begin(generation.text, run.source_samples)
-        uses = run.timeline.placed_uses(generation.lexicon_uses)
-        warnings, left_out = generation.warnings, generation.left_out
-        began = Utterance(generation.number, generation.text, uses, warnings, left_out)
+        text, warnings = speech.request.text, speech.request.shown_warnings
+        run.timeline.begin(text, run.source_samples)
+        uses = run.timeline.placed_uses(speech.lexicon_uses)
+        began = Utterance(generation.number, text, uses, warnings, generation.left_out)
         await self._listener.utterance_started(run, began)
 
     async def _fail(self, run: Run, error: Exception) -> None:
@@ -182,7 +182,7 @@ class SpeechQueue:
         if self._current is not None:
             generation = self._current[1]
             run.seed_state.next_utterance = generation.next_number
-            if not generation.has_begun:
+            if not (generation.has_begun or generation.speech.was_counted):
                 self._service.metrics.count_refusal(failure)
                 name = run.request_id
                 interface = self._listener.interface
@@ -224,6 +224,7 @@ class SpeechQueue:
             run.seed_state.seed,
             is_first=not (run.is_started or follows),
             client=self.client,
+            interface=self._listener.interface,
             request_id=f"{run.request_id}.{number}",
             first_utterance=number,
             continues=True,
@@ -231,8 +232,7 @@ class SpeechQueue:
             reads_ssml=utterance.reads_ssml,
             guard=self._service.guard_of(run.config.guard, is_whole=False),
         )
-        interface = self._listener.interface
-        return UtteranceGeneration(self._service, request, interface, is_prefetched=is_prefetched)
+        return UtteranceGeneration(self._service, request, is_prefetched=is_prefetched)
 
     async def _drop_current(self) -> None:
         current, self._current = self._current, None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import AudioContent, TextContent
@@ -13,6 +14,7 @@ from ...request_fields import RequestFields
 from ..base64_blocks import to_base64
 from ..encoding import Format
 from ..errors import BadRequestError, as_serving_error
+from ..live.config import RunConfig
 from ..request_logs import log_refusal
 from ..service import SpeechService
 from .folder import ToolFolder
@@ -21,30 +23,35 @@ from .spoken import CLIENT, encoded, speak
 _NO_FOLDER = "this server keeps no files: its user has to start it with --folder"
 
 
+def config_of(given: RequestFields) -> RunConfig:
+    """Return the settings of a tool's speech by the fields that its caller gave."""
+    return RunConfig.of(given, voice=given.voice or None)
+
+
 async def spoken_content(
-    service: SpeechService, text: str, wish: RequestFields
+    service: SpeechService, text: str, config: RunConfig
 ) -> list[AudioContent | TextContent]:
     """Return a text as mp3, and what the voice cannot speak of it; raises ToolError."""
     with _told(service):
-        data, spoken = await encoded(service, [text], wish, Format.MP3)
+        data, spoken = await encoded(service, [text], replace(config, response_format="mp3"))
         answer = AudioContent(data=to_base64(data), mime_type=Format.MP3.media_type)
         if not spoken.left_out:
             return [answer]
         return [answer, TextContent(text=spoken.told(f"{spoken.seconds:.1f} s of speech"))]
 
 
-async def play(service: SpeechService, text: str, wish: RequestFields, *, may_play: bool) -> str:
+async def play(service: SpeechService, text: str, config: RunConfig, *, may_play: bool) -> str:
     """Play a text on this machine and return how long it was; raises ToolError."""
     with _told(service):
         if not may_play:
             raise BadRequestError("this server plays nothing: it may run on another machine")
-        if wish.speed != 1:
+        if config.speed != 1:
             message = "speech is played at its own tempo: leave speed out"
             raise BadRequestError(message, param="speed")
         from ...audio.playback import Player
 
         with Player() as player:
-            played = await speak(service, [text], wish, player.write)
+            played = await speak(service, [text], config, player.write)
         return played.told(f"played {played.seconds:.1f} s")
 
 
@@ -53,13 +60,13 @@ async def save_text(
     folder: ToolFolder | None,
     text: str,
     name: str,
-    wish: RequestFields,
+    config: RunConfig,
     *,
     overwrite: bool,
 ) -> str:
     """Speak a text into a file of the folder and return its place; raises ToolError."""
     with _told(service):
-        return await _save(service, folder, [text], name, wish, overwrite=overwrite)
+        return await _save(service, folder, [text], name, config, overwrite=overwrite)
 
 
 async def save_document(
@@ -67,7 +74,7 @@ async def save_document(
     folder: ToolFolder | None,
     document: str,
     name: str,
-    wish: RequestFields,
+    config: RunConfig,
     *,
     overwrite: bool,
 ) -> str:
@@ -75,7 +82,7 @@ async def save_document(
     with _told(service):
         texts = await service.in_reader_thread(lambda: _needed(folder).paragraphs(document))
         return await _save(
-            service, folder, texts, name, wish, overwrite=overwrite, reads_ssml=False
+            service, folder, texts, name, config, overwrite=overwrite, reads_ssml=False
         )
 
 
@@ -91,15 +98,15 @@ async def _save(
     folder: ToolFolder | None,
     texts: list[str],
     name: str,
-    wish: RequestFields,
+    config: RunConfig,
     *,
     overwrite: bool,
     reads_ssml: bool = True,
 ) -> str:
     place = _needed(folder)
-    format = place.format_of(name)
+    config = replace(config, response_format=place.format_of(name).value)
     path = place.new_file(name, overwrite=overwrite)
-    data, spoken = await encoded(service, texts, wish, format, reads_ssml=reads_ssml)
+    data, spoken = await encoded(service, texts, config, reads_ssml=reads_ssml)
     await service.in_thread(lambda: place.write(path, data))
     return spoken.told(f"{spoken.seconds:.1f} s of speech are in {path}")
 

@@ -78,9 +78,10 @@ def make_server(
         service = await loaded(context)
         from . import calls
 
+        config = calls.config_of(wish)
         if play:
-            return [TextContent(text=await calls.play(service, text, wish, may_play=may_play))]
-        return await calls.spoken_content(service, text, wish)
+            return [TextContent(text=await calls.play(service, text, config, may_play=may_play))]
+        return await calls.spoken_content(service, text, config)
 
     @server.tool(structured_output=False)
     @_takes_fields
@@ -96,7 +97,8 @@ def make_server(
         service = await loaded(context)
         from . import calls
 
-        return await calls.save_text(service, place(), text, file, wish, overwrite=overwrite)
+        config = calls.config_of(wish)
+        return await calls.save_text(service, place(), text, file, config, overwrite=overwrite)
 
     @server.tool(structured_output=False)
     @_takes_fields
@@ -112,8 +114,9 @@ def make_server(
         service = await loaded(context)
         from . import calls
 
+        config = calls.config_of(wish)
         return await calls.save_document(
-            service, place(), document, file, wish, overwrite=overwrite
+            service, place(), document, file, config, overwrite=overwrite
         )
 
     @server.tool(structured_output=False)

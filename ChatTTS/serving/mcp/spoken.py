@@ -10,11 +10,9 @@ import numpy as np
 
 from ...audio.samples import SAMPLE_RATE, Samples
 from ...errors import NothingToSpeakError, named_parts
-from ...request_fields import RequestFields
-from ..encoding import Encoder, Format
 from ..errors import UnspeakableError
-from ..request_logs import log_request
-from ..requests import SpeechRequest, new_request_id, new_seed
+from ..live.config import RunConfig
+from ..requests import new_request_id, new_seed
 from ..service import SpeechService
 
 _PAUSE = np.zeros(round(0.5 * SAMPLE_RATE), np.float32)  # between two texts
@@ -43,7 +41,7 @@ class Spoken:
 async def speak(
     service: SpeechService,
     texts: Sequence[str],
-    wish: RequestFields,
+    config: RunConfig,
     take: Callable[[Samples], None],
     *,
     reads_ssml: bool = True,
@@ -65,20 +63,18 @@ async def speak(
     """
     left_out: dict[str, None] = {}
     refusal: UnspeakableError | None = None
-    seed = new_seed() if wish.seed is None else wish.seed
+    seed = new_seed() if config.seed is None else config.seed
     request_id, number, count = new_request_id(), 0, 0
     with service.hold():
         for index, text in enumerate(texts):
-            request = SpeechRequest.of(
+            request = config.request(
                 text,
-                wish,
-                voice=wish.voice or None,
-                seed=seed,
-                is_seeded=wish.seed is not None,
+                seed,
                 guard=service.guard_of(None, is_whole=True),
                 may_be_silent=True,
                 reads_ssml=reads_ssml,
                 client=CLIENT,
+                interface=CLIENT,
                 request_id=f"{request_id}.{index}",
                 first_utterance=number,
                 continues=index > 0,
@@ -93,15 +89,11 @@ async def speak(
                         count += len(piece.samples)
                         await service.in_thread(partial(take, piece.samples))
                 speech.check_complete()
-                number += 0 if speech.is_silent else speech.utterances
+                number = speech.next_utterance
                 left_out |= dict.fromkeys(speech.left_out)
             except UnspeakableError as error:
                 refusal = refusal or error
                 left_out |= dict.fromkeys(_left_out_of(error))
-            finally:
-                if speech.record.latency is not None:
-                    with_text = service.settings.log_texts
-                    log_request(speech.record, CLIENT, with_text=with_text)
     if refusal is not None and not count:
         raise refusal
     return Spoken(count / SAMPLE_RATE, tuple(left_out))
@@ -110,26 +102,25 @@ async def speak(
 async def encoded(
     service: SpeechService,
     texts: Sequence[str],
-    wish: RequestFields,
-    format: Format,
+    config: RunConfig,
     *,
     reads_ssml: bool = True,
 ) -> tuple[bytes, Spoken]:
     """Return a sound file of texts, and what was spoken; raises as :func:`speak`."""
-    encoder = await service.in_thread(partial(Encoder, format, speed=wish.speed))
+    encoder = await service.in_thread(config.encoder)
     parts: list[bytes] = []
 
     def take(samples: Samples) -> None:
         parts.append(encoder.push(samples))
 
-    spoken = await speak(service, texts, wish, take, reads_ssml=reads_ssml)
+    spoken = await speak(service, texts, config, take, reads_ssml=reads_ssml)
 
     def whole() -> bytes:
         parts.append(encoder.finish())
         return encoder.as_file(b"".join(parts))
 
     data = await service.in_thread(whole)
-    return data, replace(spoken, seconds=spoken.seconds / wish.speed)
+    return data, replace(spoken, seconds=spoken.seconds / config.speed)
 
 
 def _left_out_of(error: UnspeakableError) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from .operations import PUBLIC, operation_routes
 from .ovos import ovos_routes
 from .page import is_page, page_routes
 from .refine import refine_routes
+from .request_parsing import INTERFACE
 from .scripts import SCRIPTS, script_routes
 from .speech import speech_routes
 from .tags import tag_routes
@@ -146,7 +147,7 @@ def create_app(
     app.add_middleware(
         ErrorMiddleware,
         metrics=service.metrics,
-        interface="rest",
+        interface=INTERFACE,
         error_response=error_response,
         with_text=settings.log_texts,
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import anyio
 from fastapi import APIRouter, Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from ...request_fields import Priority
 from ..answers import encode_file, speaking
@@ -30,7 +30,7 @@ from .schemas import (
     BatchResult,
     SpeechBody,
 )
-from .streaming import guard_fields, left_out_fields, lexicon_uses, make_encoder, timed_words
+from .streaming import StreamedResponse, result_fields, timed_words
 
 _NDJSON = "application/x-ndjson"
 # A batch may be as long as this many of the longest texts: its audio is kept until it is sent.
@@ -61,7 +61,7 @@ def batch_routes(service: SpeechService) -> APIRouter:
         _check(body, service)
         batch = _SpeechBatch(service, body, Caller.of(request), request.scope["state"])
         if body.stream:
-            return _JSONLinesResponse(batch)
+            return StreamedResponse(_NDJSON, batch.lines())
         async with aclosing(batch.results()) as results:
             done = [result async for result in results]
         done.sort(key=lambda result: result.index)
@@ -125,11 +125,13 @@ class _SpeechBatch:
                 finally:
                     group.cancel_scope.cancel()
 
-    async def line(self, result: BatchResult) -> bytes:
-        """Return a result as a line of JSON, made in a thread as it may have many megabytes."""
-        return await self._service.in_thread(
-            lambda: result.model_dump_json(exclude_none=True).encode() + b"\n"
-        )
+    async def lines(self) -> AsyncGenerator[bytes, None]:
+        """Yield the results as lines of JSON."""
+        async with aclosing(self.results()) as results:
+            async for result in results:
+                dumped = partial(result.model_dump_json, exclude_none=True)
+                # In a thread, as it may have many megabytes.
+                yield (await self._service.in_thread(dumped)).encode() + b"\n"
 
     async def _result(self, index: int, item: BatchItem) -> BatchResult:
         try:
@@ -155,7 +157,8 @@ class _SpeechBatch:
             "may_be_silent": False,  # an item has an error of its own
         }
         request = await speech_request(service, body, caller, is_whole=True, **changes)
-        encoder = await make_encoder(service, request, output_options(body))
+        make_encoder = partial(output_options(body).encoder, request.speed)
+        encoder = await service.in_thread(make_encoder)
         async with speaking(service, request, self._state) as speech:
             whole = await encode_file(service, speech, encoder)
             words = timed_words(whole.words, request.speed) if request.word_times else None
@@ -170,28 +173,5 @@ class _SpeechBatch:
                 seconds=speech.record.seconds,
                 finish_reason=speech.finish_reason,
                 words=words,
-                **guard_fields(speech),
-                **lexicon_uses(speech),
-                **left_out_fields(speech),
+                **result_fields(speech),
             )
-
-
-class _JSONLinesResponse(Response):
-    """A response with one line of JSON for each item that is done."""
-
-    def __init__(self, batch: _SpeechBatch) -> None:
-        super().__init__(media_type=_NDJSON)
-        del self.headers["content-length"]
-        self.headers["x-accel-buffering"] = "no"
-        self.headers["cache-control"] = "no-cache"
-        self._batch = batch
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one ASGI scope."""
-        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await send(start)
-        async with aclosing(self._batch.results()) as results:
-            async for result in results:
-                line = await self._batch.line(result)
-                await send({"type": "http.response.body", "body": line, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 
+from .. import answers
 from ..errors import BadRequestError, NotFoundError, ServingError
+
+M = TypeVar("M", bound=BaseModel)
+_NO_JSON = "the body is no JSON that can be read"
 
 
 class ModelNotFoundError(ServingError):
@@ -43,14 +46,8 @@ class RangeError(ServingError):
 
 def error_response(error: ServingError, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return the response to a request that failed with ``error``."""
-    more = dict(headers or {})
-    if error.retry_after is not None:
-        more["Retry-After"] = str(max(1, math.ceil(error.retry_after)))
-    if error.status == 401:
-        more["WWW-Authenticate"] = "Bearer"
-    if isinstance(error, RangeError):
-        more["Content-Range"] = f"bytes */{error.size}"
-    return JSONResponse({"error": error.as_json()}, error.status, more)
+    size = {"Content-Range": f"bytes */{error.size}"} if isinstance(error, RangeError) else {}
+    return answers.error_response(error, {**(headers or {}), **size})
 
 
 def bad_fields(errors: Sequence[Mapping[str, Any]]) -> BadRequestError:
@@ -58,7 +55,7 @@ def bad_fields(errors: Sequence[Mapping[str, Any]]) -> BadRequestError:
     first = errors[0]
     place = tuple(first["loc"])
     if first["type"] == "json_invalid":
-        return BadRequestError("the body is no JSON that can be read")
+        return BadRequestError(_NO_JSON)
     if place[:1] in (("body",), ("query",), ("path",)):
         place = place[1:]
     # After the field's name come names of types that pydantic tried, which clients do not know.
@@ -71,9 +68,17 @@ def bad_fields(errors: Sequence[Mapping[str, Any]]) -> BadRequestError:
     return BadRequestError(f"{param}: {first['msg']}", param=param)
 
 
-def validation_error(error: ValidationError) -> BadRequestError:
-    """Return the error for a pydantic model that was validated by hand."""
-    return bad_fields(error.errors(include_url=False, include_context=False, include_input=False))
+def validated(fields: object, model: type[M]) -> M:
+    """Return the model of these fields, for a route that reads its body itself.
+
+    Raises:
+        BadRequestError: a field is wrong; the first one is named.
+    """
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        raise bad_fields(found) from error
 
 
 async def on_invalid(request: Request, error: Exception) -> JSONResponse:
@@ -94,6 +99,8 @@ def _of_status(error: HTTPException, request: Request) -> ServingError:
         return NotFoundError("there is nothing at this address; /openapi.json lists all of them")
     if error.status_code == 405:
         return MethodError(f"this address does not know {request.method}")
+    if isinstance(error.__cause__, ValueError):  # of a body that is no UTF-8
+        return BadRequestError(_NO_JSON)
     answer = BadRequestError(str(error.detail))
     answer.status = error.status_code
     return answer

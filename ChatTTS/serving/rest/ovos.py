@@ -9,13 +9,14 @@ from pydantic import Field
 from starlette.responses import Response
 
 from ...languages import find_language
+from ..answers import speech_request
 from ..encoding import Format
-from ..requests import SpeechRequest
+from ..live.config import RunConfig
 from ..service import SpeechService
-from .request_parsing import Caller
+from .request_parsing import INTERFACE
 from .schemas import ERRORS, Body
 from .speech import audio_answer
-from .streaming import OutputOptions, SpeechResponse
+from .streaming import OutputOptions, speech_response
 
 _SEED = 0  # these requests have none, and assistants expect a sentence to sound as before
 
@@ -39,16 +40,15 @@ def ovos_routes(service: SpeechService) -> APIRouter:
     answer = audio_answer(("wav",)) | ERRORS
 
     def speech(text: str, query: OvosQuery, request: Request) -> Response:
-        asked = SpeechRequest(
-            text,
+        config = RunConfig(
             voice=query.voice,
             seed=_SEED,
             language=find_language(query.lang, service.model.languages),
-            guard=service.guard_of(None, is_whole=True),
-            may_be_silent=True,
-            **Caller.of(request).fields,
         )
-        return SpeechResponse(service, asked, OutputOptions(Format.WAV, is_streamed=False))
+        asked = speech_request(
+            service, config, text, request.state, INTERFACE, is_whole=True, may_be_silent=True
+        )
+        return speech_response(service, asked, OutputOptions(Format.WAV, is_streamed=False))
 
     @router.get(
         "/v2/synthesize",

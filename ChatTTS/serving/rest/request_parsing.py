@@ -17,6 +17,9 @@ from ..service import SpeechService
 from .schemas import SpeechBody, SpeechOptions
 from .streaming import OutputOptions
 
+INTERFACE = "rest"
+"""The name of this interface in logs."""
+
 
 @dataclass(frozen=True)
 class Caller:

@@ -6,18 +6,17 @@ import asyncio
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
-from pydantic import ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
 
 from ...longform.apart import most_lines
+from ..bodies import from_json, json_object
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError
 from ..http_layers import FORM
 from ..scripts import ScriptJobs
@@ -26,9 +25,9 @@ from ..scripts.job import ScriptJob
 from ..scripts.planning import ScriptSource
 from ..service import SpeechService
 from ..settings import Limits
-from .errors import validation_error
+from ..words import DIGITS
+from .errors import validated
 from .file_answer import FileAnswer
-from .head import is_head
 from .request_parsing import Caller
 from .schemas import ERRORS, NOT_FOUND, ErrorBody
 from .script_schemas import (
@@ -39,7 +38,7 @@ from .script_schemas import (
     ScriptList,
     ScriptOptionsBody,
 )
-from .streaming import send_event
+from .streaming import StreamedResponse, as_event
 
 SCRIPTS = "/v1/audio/scripts"
 """The address of the scripts."""
@@ -191,7 +190,9 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
                 "limit: close one of them",
                 own_limit=True,
             )
-        return _Events(jobs, job, watchers, limits.script_age_seconds)
+        return StreamedResponse(
+            "text/event-stream", _changes(jobs, job, watchers, limits.script_age_seconds)
+        )
 
     return router
 
@@ -218,7 +219,7 @@ def script_info(job: ScriptJob, age: float) -> ScriptInfo:
             "progress": {
                 "lines": job.lines_done,
                 "lines_total": job.lines,
-                "seconds": round(job.seconds_done, 3),
+                "seconds": round(job.seconds_done, DIGITS),
             },
             "warnings": list(job.warnings),
             "error": job.error,
@@ -227,42 +228,23 @@ def script_info(job: ScriptJob, age: float) -> ScriptInfo:
     )
 
 
-class _Events(Response):
-    """A stream of server-sent events, one for each change of a job."""
-
-    def __init__(
-        self, jobs: ScriptJobs, job: ScriptJob, watchers: Counter[str], age: float
-    ) -> None:
-        super().__init__(media_type="text/event-stream")
-        del self.headers["content-length"]
-        self.headers["x-accel-buffering"] = "no"
-        self.headers["cache-control"] = "no-cache"
-        self._jobs, self._job, self._watchers, self._age = jobs, job, watchers, age
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one ASGI scope."""
-        self._watchers[self._job.client] += 1
-        try:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            if not is_head(scope):
-                await self._send_changes(send)
-        finally:
-            self._watchers[self._job.client] -= 1
-            self._watchers += Counter()  # drops the clients without streams
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _send_changes(self, send: Send) -> None:
-        job, last, silent = self._job, "", 0.0
+async def _changes(
+    jobs: ScriptJobs, job: ScriptJob, watchers: Counter[str], age: float
+) -> AsyncGenerator[bytes, None]:
+    """Yield a server-sent event for each change of a job."""
+    watchers[job.client] += 1
+    last, silent = "", 0.0
+    try:
         while True:
             # All three are looked at before the information is taken, so that the last one is sent.
             is_last = job.is_final or job.is_deleted
-            ends = self._jobs.is_closed
-            told = script_info(job, self._age).model_dump()
+            ends = jobs.is_closed
+            told = script_info(job, age).model_dump()
             kind = "suspended" if ends else "progress"
             kind = "deleted" if job.is_deleted else job.state if job.is_final else kind
             event = json.dumps({"type": f"script.{kind}", "script": told})
             if event != last:
-                await send_event(event, send)
+                yield as_event(event)
                 last, silent = event, 0.0
             if is_last or ends:
                 return
@@ -270,8 +252,11 @@ class _Events(Response):
             silent += _EVENT_SECONDS
             if silent >= _SILENCE_SECONDS:
                 silent = 0.0
-                comment = {"type": "http.response.body", "body": b": \n\n", "more_body": True}
-                await send(comment)
+                yield b": \n\n"
+    finally:
+        watchers[job.client] -= 1
+        if not watchers[job.client]:
+            del watchers[job.client]
 
 
 # -- bodies ------------------------------------------------------------------------------------
@@ -289,13 +274,12 @@ async def _posted(
     if request.headers.get("content-type", "").lower().startswith(FORM):
         async with request.form(max_files=1, max_fields=_MOST_FIELDS) as form:
             source, fields = await _from_form(form)
-        options = _validated(ScriptOptionsBody, fields)
+        options = validated(fields, ScriptOptionsBody)
     else:
         body = await request.body()
-        given = await service.in_parsing_thread(lambda: _from_json(body))
+        given = await service.in_parsing_thread(lambda: json_object(body))
         _check_count(given.get("script"), service.settings.limits)
-        posted = await service.in_thread(lambda: _validated(ScriptBody, given))
-        assert isinstance(posted, ScriptBody)
+        posted = await service.in_thread(lambda: validated(given, ScriptBody))
         source = await service.in_thread(lambda: _source(posted))
         options = posted
     most = service.settings.limits.script_bytes
@@ -313,23 +297,6 @@ def _check_count(script: object, limits: Limits) -> None:
         raise RequestTooLargeError(
             f"the script has {len(script)} lines; this server takes {most}", param="script"
         )
-
-
-def _from_json(body: bytes) -> dict[str, Any]:
-    try:
-        given = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError("the body is no JSON that can be read") from error
-    if not isinstance(given, dict):
-        raise BadRequestError("the body must be a JSON object, or a form with a file")
-    return given
-
-
-def _validated(kind: type[ScriptOptionsBody], fields: dict[str, Any]) -> ScriptOptionsBody:
-    try:
-        return kind.model_validate(fields)
-    except ValidationError as error:
-        raise validation_error(error) from error
 
 
 def _source(posted: ScriptBody) -> ScriptSource:
@@ -357,10 +324,7 @@ async def _from_form(form: FormData) -> tuple[ScriptSource, dict[str, Any]]:
         if not isinstance(value, str):
             continue
         if name in _OBJECTS or (name == "loudness" and value[:1] in "-0123456789"):
-            try:
-                fields[name] = json.loads(value)
-            except (ValueError, RecursionError) as error:
-                raise BadRequestError(f"{name} is no JSON that can be read", param=name) from error
+            fields[name] = from_json(value, name, param=name)
         else:
             fields[name] = value
     return source, fields

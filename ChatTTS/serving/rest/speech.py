@@ -12,7 +12,7 @@ from ..service import SpeechService
 from .long_bodies import long_body_route
 from .request_parsing import Caller, output_options, speech_request
 from .schemas import ERRORS, NOT_FOUND, Sound, SpeechBody, TimedSpeech
-from .streaming import SpeechResponse
+from .streaming import speech_response
 
 _AUDIO = {"schema": {"type": "string", "format": "binary"}}
 # OpenAPI 3.1 has no schema for a stream of events; few tools read that of 3.2. Tools check each
@@ -79,6 +79,6 @@ def speech_routes(service: SpeechService) -> APIRouter:
         is_streamed = as_events or (body.stream and not as_json)
         asked = await speech_request(service, body, Caller.of(request), is_whole=not is_streamed)
         sent = output_options(body, is_streamed=is_streamed, as_events=as_events, as_json=as_json)
-        return SpeechResponse(service, asked, sent)
+        return speech_response(service, asked, sent)
 
     return router

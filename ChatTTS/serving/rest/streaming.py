@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -14,26 +14,18 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from ...audio.samples import SAMPLE_RATE
-from ...errors import ChatTTSError
 from ...model.tokenizer import Tokenizer
 from ...pipeline.decode.schedules import FRAMES_PER_SECOND
 from ...pipeline.results import Piece, Word
-from ..answers import (
-    EncodedPiece,
-    encode_file,
-    encode_pieces,
-    left_out_headers,
-    send_part,
-    speaking,
-    voice_headers,
-)
+from ..answers import UNBUFFERED, Body, EncodedPiece, SpokenResponse, send_part
 from ..base64_blocks import to_base64
 from ..encoding import Encoder, Format
-from ..errors import as_serving_error
+from ..errors import ServingError
 from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..speech import Speech
-from ..words import cue_fields, fault_fields, lexicon_fields, word_fields
+from ..words import DIGITS, cue_fields, fault_fields, lexicon_fields, word_fields
+from .head import is_head
 from .schemas import TimedSpeech, TimedWord
 
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
@@ -57,6 +49,10 @@ class OutputOptions:
     as_events: bool = False
     as_json: bool = False
 
+    def encoder(self, speed: float) -> Encoder:
+        """Return an encoder of speech at this tempo."""
+        return Encoder(self.format, self.sample_rate, speed)
+
 
 class UsageCounter:
     """Counts the tokens of a request, for the usage at its end."""
@@ -78,34 +74,25 @@ class UsageCounter:
         return {"input_tokens": read, "output_tokens": frames, "total_tokens": read + frames}
 
 
-async def make_encoder(
-    service: SpeechService, request: SpeechRequest, output: OutputOptions
-) -> Encoder:
-    """Return the encoder of a response."""
-    return await service.in_thread(
-        partial(Encoder, output.format, output.sample_rate, request.speed)
-    )
-
-
 def timed_words(words: Iterable[Word], speed: float) -> list[TimedWord]:
     """Return words as the schema shows them, with their times in the sound at this tempo."""
     return [TimedWord.model_validate(word_fields(word, speed)) for word in words]
 
 
-def guard_fields(speech: Speech) -> dict[str, Any]:
-    """Return what the guard found, as the schema shows it; nothing without a guard."""
-    request = speech.request
-    if request.guard is None:
-        return {}
-    faults = [fault_fields(fault, request.speed) for fault in speech.faults]
-    return {"faults": faults, "retries": speech.record.retries}
+def result_fields(speech: Speech) -> dict[str, Any]:
+    """Return what the guard and the lexicon found and the voice left out, as the schema shows it.
 
-
-def lexicon_uses(speech: Speech) -> dict[str, Any]:
-    """Return where the lexicon was applied, as the schema shows it; nothing without one."""
-    if not speech.request.lexicon.entries:
-        return {}
-    return {"lexicon": [lexicon_fields(use) for use in speech.lexicon_uses]}
+    There is nothing of a guard or a lexicon that the request does not have.
+    """
+    request, fields = speech.request, dict[str, Any]()
+    if request.guard is not None:
+        fields["faults"] = [fault_fields(fault, request.speed) for fault in speech.faults]
+        fields["retries"] = speech.record.retries
+    if request.lexicon.entries:
+        fields["lexicon"] = [lexicon_fields(use) for use in speech.lexicon_uses]
+    if speech.left_out:
+        fields["left_out"] = list(speech.left_out)
+    return fields
 
 
 def lexicon_headers(speech: Speech) -> dict[str, str]:
@@ -118,11 +105,6 @@ def lexicon_headers(speech: Speech) -> dict[str, str]:
 def silence_headers(speech: Speech) -> dict[str, str]:
     """Return the header of a text with nothing to speak; none for others."""
     return {"x-silence": "nothing to speak"} if speech.is_silent else {}
-
-
-def left_out_fields(speech: Speech) -> dict[str, Any]:
-    """Return what the voice could not speak, as the schema shows it; nothing if that is nothing."""
-    return {"left_out": list(speech.left_out)} if speech.left_out else {}
 
 
 def model_name(service: SpeechService) -> str:
@@ -144,147 +126,146 @@ def guard_headers(speech: Speech) -> dict[str, str]:
     return {"x-faults": str(len(speech.faults)), "x-retries": str(speech.record.retries)}
 
 
-class SpeechResponse(Response):
-    """Waits for the turn of a request, and answers with its speech.
+def speech_response(
+    service: SpeechService, request: SpeechRequest, output: OutputOptions
+) -> SpokenResponse:
+    """Return the response that speaks a request."""
+    if output.as_events:
+        body: RestBody = EventBody(service, request)
+    elif output.as_json:
+        body = JsonBody(service, request, output)
+    else:
+        body = RestBody(service, is_streamed=output.is_streamed)
+    make_encoder = partial(output.encoder, request.speed)
+    return SpokenResponse(service, request, make_encoder, body, is_streamed=output.is_streamed)
 
-    Errors before the first audio are raised, and nothing has been sent then. Later errors are sent
-    as an event, or leave the response unfinished.
+
+class RestBody(Body):
+    """The sound itself, with headers that say what is known of the speech.
 
     Args:
-        service: speaks the request.
-        request: the text to speak.
-        output: how to send the speech.
+        service: has the model.
+        is_streamed: whether the headers are sent before the speech has ended.
     """
+
+    def __init__(self, service: SpeechService, *, is_streamed: bool) -> None:
+        self._service, self._is_streamed = service, is_streamed
+
+    def headers(self, speech: Speech) -> dict[str, str]:
+        """Return the model's name, and what is known of the speech."""
+        headers = {
+            "x-model": model_name(self._service),
+            **lexicon_headers(speech),
+            **silence_headers(speech),
+            **warning_headers(speech),
+        }
+        if self._is_streamed:
+            return headers
+        return headers | guard_headers(speech) | {"x-finish-reason": speech.finish_reason or ""}
+
+
+class EventBody(RestBody):
+    """Server-sent events: sound in base64 with its words and faults, and the usage at the end."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, service: SpeechService, request: SpeechRequest) -> None:
+        super().__init__(service, is_streamed=True)
+        self._request, self._usage = request, UsageCounter()
+        self._words: list[Word] = []
+
+    def hear(self, piece: Piece) -> None:
+        """Count the tokens of a piece."""
+        self._usage.add(piece)
+
+    def part(self, piece: EncodedPiece) -> bytes:
+        """Return the event of a piece; nothing for one with nothing to tell."""
+        if not (piece.data or piece.words or piece.faults):
+            return b""
+        self._words += piece.words
+        event: dict[str, Any] = {"type": "speech.audio.delta", "audio": to_base64(piece.data)}
+        speed = self._request.speed
+        if self._request.word_times:
+            event["words"] = [word_fields(word, speed) for word in piece.words]
+        if self._request.guard is not None:
+            event["faults"] = [fault_fields(fault, speed) for fault in piece.faults]
+        return as_event(json.dumps(event))
+
+    def end(self, speech: Speech) -> bytes:
+        """Return the last event."""
+        done: dict[str, Any] = {
+            "type": "speech.audio.done",
+            "usage": self._usage.total(self._service.model.tokenizer),
+            "finish_reason": speech.finish_reason,
+            **result_fields(speech),
+        }
+        if self._request.word_times:
+            done["cues"] = cue_fields(self._words, speech.request.text, self._request.speed)
+        return as_event(json.dumps(done))
+
+    def error(self, error: ServingError) -> bytes:
+        """Return the event of an error."""
+        return as_event(json.dumps({"type": "error", "error": error.as_json()}))
+
+
+class JsonBody(RestBody):
+    """A JSON object with the whole file in base64, its words and its subtitles."""
+
+    media_type = "application/json"
 
     def __init__(
         self, service: SpeechService, request: SpeechRequest, output: OutputOptions
     ) -> None:
-        super().__init__()
-        self._service, self._request, self._output = service, request, output
+        super().__init__(service, is_streamed=False)
+        self._request, self._output = request, output
+        self._whole = EncodedPiece(b"")
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one ASGI scope."""
-        service, request = self._service, self._request
-        encoder = await make_encoder(service, request, self._output)
-        # The end of a response is sent after the request has freed its place in the queue.
-        if not self._output.is_streamed:
-            async with speaking(service, request, scope["state"]) as speech:
-                whole = await encode_file(service, speech, encoder)
-            kind = "application/json" if self._output.as_json else encoder.format.media_type
-            body = whole.data
-            if self._output.as_json:
-                body = await service.in_thread(partial(self._as_json, whole, speech, encoder))
-            headers = self._audio_headers(encoder, speech) | guard_headers(speech)
-            headers["x-finish-reason"] = speech.finish_reason or ""
-            await Response(body, headers=headers, media_type=kind)(scope, receive, send)
-            return
-        usage = UsageCounter()
-        async with (
-            speaking(service, request, scope["state"]) as speech,
-            aclosing(encode_pieces(service, speech, encoder, usage.add)) as parts,
-        ):
-            first = await anext(parts)
-            await self._start(encoder, speech, send)
-            if self._output.as_events:
-                await self._send_events(speech, first, parts, usage, send)
-            else:
-                await send_part(first.data, send)
-                async for part in parts:
-                    await send_part(part.data, send)
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    def part(self, piece: EncodedPiece) -> bytes:
+        """Keep the file."""
+        self._whole = piece
+        return b""
 
-    async def _send_events(
-        self,
-        speech: Speech,
-        first: EncodedPiece,
-        parts: AsyncIterator[EncodedPiece],
-        usage: UsageCounter,
-        send: Send,
-    ) -> None:
-        request, words = self._request, [*first.words]
-        await self._send_delta(first, send)
-        try:
-            async for part in parts:
-                words += part.words
-                await self._send_delta(part, send)
-        except ChatTTSError as error:
-            answer = as_serving_error(error).as_json()
-            await _send_event({"type": "error", "error": answer}, send)
-            return
-        count = partial(usage.total, self._service.model.tokenizer)
-        done: dict[str, Any] = {
-            "type": "speech.audio.done",
-            "usage": await self._service.in_thread(count),
-            "finish_reason": speech.finish_reason,
-            **guard_fields(speech),
-            **lexicon_uses(speech),
-            **left_out_fields(speech),
-        }
-        if request.word_times:
-            cues = partial(cue_fields, words, speech.request.text, request.speed)
-            done["cues"] = await self._service.in_thread(cues)
-        await _send_event(done, send)
-
-    async def _send_delta(self, part: EncodedPiece, send: Send) -> None:
-        if not (part.data or part.words or part.faults):
-            return
-        event: dict[str, Any] = {
-            "type": "speech.audio.delta",
-            "audio": to_base64(part.data),
-        }
-        speed = self._request.speed
-        if self._request.word_times:
-            event["words"] = [word_fields(word, speed) for word in part.words]
-        if self._request.guard is not None:
-            event["faults"] = [fault_fields(fault, speed) for fault in part.faults]
-        await _send_event(event, send)
-
-    def _as_json(self, whole: EncodedPiece, speech: Speech, encoder: Encoder) -> bytes:
-        request = self._request
+    def end(self, speech: Speech) -> bytes:
+        """Return the object."""
+        whole, speed, output = self._whole, self._request.speed, self._output
         answer = TimedSpeech.model_validate(
             {
                 "audio": to_base64(whole.data),
-                "format": encoder.format.value,
-                "sample_rate": encoder.sample_rate,
-                "seed": request.seed,
-                "duration": round(speech.record.seconds / request.speed, 3),
+                "format": output.format.value,
+                "sample_rate": output.format.carried_rate(output.sample_rate),
+                "seed": self._request.seed,
+                "duration": round(speech.record.seconds / speed, DIGITS),
                 "finish_reason": speech.finish_reason,
-                "words": timed_words(whole.words, request.speed),
-                "cues": cue_fields(whole.words, speech.request.text, request.speed),
-                **guard_fields(speech),
-                **lexicon_uses(speech),
-                **left_out_fields(speech),
+                "words": timed_words(whole.words, speed),
+                "cues": cue_fields(whole.words, speech.request.text, speed),
+                **result_fields(speech),
             }
         )
         return answer.model_dump_json().encode()
 
-    async def _start(self, encoder: Encoder, speech: Speech, send: Send) -> None:
-        kind = encoder.format.media_type
-        headers = self._audio_headers(encoder, speech) | {
-            "content-type": "text/event-stream" if self._output.as_events else kind
-        }
-        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": 200, "headers": raw})
 
-    def _audio_headers(self, encoder: Encoder, speech: Speech) -> dict[str, str]:
-        return {
-            "x-sample-rate": str(encoder.sample_rate),
-            "x-seed": str(self._request.seed),
-            "x-accel-buffering": "no",
-            "cache-control": "no-cache",
-            "x-model": model_name(self._service),
-            **voice_headers(speech),
-            **lexicon_headers(speech),
-            **silence_headers(speech),
-            **left_out_headers(speech),
-            **warning_headers(speech),
-        }
+def as_event(data: str) -> bytes:
+    """Return a server-sent event whose data are a text of JSON."""
+    return f"data: {data}\n\n".encode()
 
 
-async def send_event(event: str, send: Send) -> None:
-    """Send a server-sent event whose data are a text of JSON."""
-    await send_part(f"data: {event}\n\n".encode(), send)
+class StreamedResponse(Response):
+    """An answer that is sent while it is made.
 
+    Args:
+        media_type: of the body.
+        parts: the body; it is closed with the answer, and never begun for ``HEAD``.
+    """
 
-async def _send_event(event: dict[str, Any], send: Send) -> None:
-    await send_event(json.dumps(event), send)
+    def __init__(self, media_type: str, parts: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(headers=UNBUFFERED, media_type=media_type)
+        del self.headers["content-length"]
+        self._parts = parts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one ASGI scope."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async with aclosing(self._parts) as parts:
+            while not is_head(scope) and (part := await anext(parts, None)) is not None:
+                await send_part(part, send)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import ValidationError
 from starlette.responses import Response
 
+from ..answers import speech_request
+from ..bodies import json_object
 from ..encoding import Format
-from ..errors import BadRequestError
 from ..http_layers import FORM
-from ..requests import SpeechRequest
+from ..live.config import RunConfig
 from ..service import SpeechService
-from .errors import validation_error
+from .errors import validated
 from .head import is_head
-from .request_parsing import Caller
+from .request_parsing import INTERFACE
 from .schemas import ERRORS, PlainBody
 from .speech import FORMATS, audio_answer
-from .streaming import OutputOptions, SpeechResponse
+from .streaming import OutputOptions, speech_response
 
 _FORM = ("application/x-www-form-urlencoded", FORM)
 _JSON = "application/json"
@@ -34,14 +34,12 @@ def plain_routes(service: SpeechService) -> APIRouter:
             head = Response(media_type=Format.parse(body.format).media_type)
             del head.headers["content-length"]  # it is not known
             return head
-        asked = SpeechRequest.of(
-            body.text,
-            body.request_fields(),
-            guard=service.guard_of(None, is_whole=not body.stream),
-            **Caller.of(request).fields,
+        config = RunConfig.of(body.request_fields())
+        asked = speech_request(
+            service, config, body.text, request.state, INTERFACE, is_whole=not body.stream
         )
         sent = OutputOptions(Format.parse(body.format), is_streamed=body.stream)
-        return SpeechResponse(service, asked, sent)
+        return speech_response(service, asked, sent)
 
     @router.get(
         "/tts",
@@ -88,14 +86,5 @@ async def _posted(request: Request) -> PlainBody:
         async with request.form() as form:
             fields |= form
     elif await request.body():
-        try:
-            given = await request.json()
-        except (ValueError, RecursionError) as error:
-            raise BadRequestError("the body is no JSON that can be read") from error
-        if not isinstance(given, dict):
-            raise BadRequestError("the body must be a JSON object")
-        fields |= given
-    try:
-        return PlainBody.model_validate(fields)
-    except ValidationError as error:
-        raise validation_error(error) from error
+        fields |= json_object(await request.body())
+    return validated(fields, PlainBody)

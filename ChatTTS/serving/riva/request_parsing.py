@@ -141,15 +141,23 @@ def parse_audio_settings(message: tts.SynthesizeSpeechRequest) -> AudioSettings:
             param="encoding",
         )
     chosen = _FORMATS[message.encoding]
-    rate = message.sample_rate_hz or SAMPLE_RATE
-    if not LOWEST_RATE <= rate <= HIGHEST_RATE:
-        raise BadRequestError(
-            f"sample_rate_hz must be {LOWEST_RATE} to {HIGHEST_RATE}, or 0 for {SAMPLE_RATE}, "
-            f"not {rate}",
-            param="sample_rate_hz",
-        )
+    rate = parse_rate(message.sample_rate_hz or SAMPLE_RATE)
     speed = parse_configuration(message.custom_configuration).get("speed", 1.0)
     return AudioSettings(chosen, rate, speed)
+
+
+def parse_rate(rate: object) -> int:
+    """Return the samples a second of ``sample_rate_hz``.
+
+    Raises:
+        BadRequestError: there is no such rate.
+    """
+    if type(rate) is not int or not LOWEST_RATE <= rate <= HIGHEST_RATE:
+        raise BadRequestError(
+            f"sample_rate_hz must be a whole number, {LOWEST_RATE} to {HIGHEST_RATE}",
+            param="sample_rate_hz",
+        )
+    return rate
 
 
 def parse_configuration(custom_configuration: Mapping[str, str]) -> dict[str, Any]:

@@ -15,6 +15,9 @@ from ..request_logs import log_failure, log_refusal
 from ..requests import new_request_id
 from ..speech import Speech
 
+INTERFACE = "grpc"
+"""The name of this interface in logs."""
+
 
 class RpcCall:
     """The state of a call.
@@ -74,10 +77,10 @@ class RpcCall:
         refusal = as_serving_error(error)
         if refusal.grpc == "INTERNAL":
             log_failure(f"request {self.request_id}", refusal, with_text=False)
-        if self.speech is None or self.speech.record.latency is None:
+        if self.speech is None or not self.speech.was_counted:
             metrics.count_refusal(refusal)
             client = self.client or _address(self.context.peer())
-            log_refusal(refusal, "grpc", client=client, request_id=self.request_id)
+            log_refusal(refusal, INTERFACE, client=client, request_id=self.request_id)
         metadata = [("x-request-id", self.request_id)]
         if refusal.retry_after is not None:
             metadata.append(("retry-after", f"{refusal.retry_after:g}"))

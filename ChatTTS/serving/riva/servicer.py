@@ -15,14 +15,14 @@ from ...pipeline.results import Word
 from ..auth import Authenticator
 from ..errors import BadRequestError, DeadlineError, OverloadedError
 from ..recordings import sample_prompt
-from ..request_logs import log_request
 from ..requests import SpeechRequest, new_seed
 from ..service import SpeechService
 from ..settings import Settings
+from ..speech import Speech
 from . import request_parsing as parsing
 from .generated import riva_tts_pb2 as tts
 from .prompts import PARAM, raw_audio_format
-from .rpc_call import RpcCall
+from .rpc_call import INTERFACE, RpcCall
 from .stream_encoder import StreamEncoder
 
 NAME = "nvidia.riva.tts.RivaSpeechSynthesis"
@@ -213,9 +213,8 @@ class _CallSynthesizer:
         self._service, self._settings, self._call, self._send = service, settings, call, send
         self._is_whole = is_whole
         self._encoder: StreamEncoder | None = None
-        self._last_request: SpeechRequest | None = None
+        self._last_speech: Speech | None = None
         self._num_texts = 0
-        self._num_utterances = 0  # spoken with the last request's seed
         self._num_samples = 0  # of all texts, before the encoder
         self._response = tts.SynthesizeSpeechResponse()
 
@@ -232,26 +231,21 @@ class _CallSynthesizer:
         call.speech = speech = self._service.speak(request)
         self._response.id.CopyFrom(message.id)
         begin = self._num_samples
-        try:
-            async with speech:
-                # Not before: clients retry a refused call only if it has no initial metadata.
-                await call.send_metadata(speech)
-                self._response.meta.text = speech.request.text
-                current = -1
-                async for piece in speech:
-                    if piece.utterance != current:
-                        current = piece.utterance
-                        self._response.meta.processed_text = piece.text
-                    self._num_samples += len(piece.samples)
-                    self._add_words([word.shifted(begin) for word in piece.words], request.speed)
-                    await self._send_audio(await encoder.push(piece.samples))
-            speech.check_complete()
-        finally:
-            if speech.record.latency is not None:
-                log_request(speech.record, "grpc", with_text=self._settings.log_texts)
-        call.speech = None
-        self._last_request, self._num_texts = request, self._num_texts + 1
-        self._num_utterances += speech.utterances
+        async with speech:
+            # Not before: clients retry a refused call only if it has no initial metadata.
+            await call.send_metadata(speech)
+            self._response.meta.text = speech.request.text
+            current = -1
+            async for piece in speech:
+                if piece.utterance != current:
+                    current = piece.utterance
+                    self._response.meta.processed_text = piece.text
+                self._num_samples += len(piece.samples)
+                self._add_words([word.shifted(begin) for word in piece.words], request.speed)
+                await self._send_audio(await encoder.push(piece.samples))
+        speech.check_complete()
+        call.speech, self._last_speech = None, speech
+        self._num_texts += 1
         await self._send_audio(await encoder.end_text())
 
     async def finish(self) -> None:
@@ -297,14 +291,13 @@ class _CallSynthesizer:
         return self._encoder
 
     async def _request(self, message: tts.SynthesizeSpeechRequest) -> SpeechRequest:
-        call, last = self._call, self._last_request
+        call, last = self._call, self._last_speech
         settings = parsing.parse_configuration(message.custom_configuration)
-        settings["is_seeded"] = "seed" in settings or (last is not None and last.is_seeded)
+        settings["is_seeded"] = "seed" in settings or (last is not None and last.request.is_seeded)
         asked = settings.get("guard")
         settings["guard"] = self._service.guard_of(asked, is_whole=self._is_whole)
-        settings.setdefault("seed", new_seed() if last is None else last.seed)
-        if last is None or settings["seed"] != last.seed:
-            self._num_utterances = 0
+        settings.setdefault("seed", new_seed() if last is None else last.request.seed)
+        continues = last is not None and settings["seed"] == last.request.seed
         if message.zero_shot_data.audio_prompt:
             settings["sample"] = await self._sample(message.zero_shot_data)
             settings["transcript"] = message.zero_shot_data.transcript
@@ -317,8 +310,9 @@ class _CallSynthesizer:
             lexicon=parsing.parse_dictionary(message.custom_dictionary),
             max_wait=call.remaining,
             client=call.client,
+            interface=INTERFACE,
             request_id=call.request_id + (f"-{self._num_texts}" if self._num_texts else ""),
-            first_utterance=self._num_utterances,
+            first_utterance=last.next_utterance if last is not None and continues else 0,
             **settings,
         )
 

@@ -232,6 +232,7 @@ class ScriptPlanner:
             client=self._client,
             **_voice_fields(parameters),
             **{name: value for name, value in own.items() if value is not None},
+            interface="script",
         )
         request = self._service.with_lexicon(request)
         voice = self._service.check(request)

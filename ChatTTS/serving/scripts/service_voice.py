@@ -14,7 +14,6 @@ from ...longform.kept_lines import SpokenLine, SpokenPart
 from ...longform.planned import PlannedLine
 from ...pipeline.results import Fault, Piece, Word
 from ..errors import DeadlineError, OverloadedError, ServingError, UnavailableError
-from ..request_logs import log_request
 from ..requests import SpeechRequest
 from ..service import SpeechService
 
@@ -99,9 +98,6 @@ class ServiceVoice:
                 self._warn(f"{place}: {why}; it stays silent")
                 return joined([])
             raise
-        finally:
-            if speech.record.latency is not None:
-                log_request(speech.record, "script", with_text=self._service.settings.log_texts)
         if speech.left_out:
             self._warn(f"{place}: the voice cannot speak {named_parts(speech.left_out)}; left out")
         if speech.finish_reason == "length":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..errors import BadRequestError
-from ..live.messages import MAX_ID_CHARACTERS, is_id, is_text
+from ..live.messages import MAX_ID_CHARACTERS, checked_id, is_id, text_of
 
 _MAX_SAMPLES = 2**53
 
@@ -78,11 +78,8 @@ def parse(message_fields: Mapping[str, Any]) -> Message:
     fields = dict(message_fields)
     kind = fields.pop("type", None)
     name = fields.pop("context_id", None)
-    if name is not None and not is_id(name):
-        raise BadRequestError(
-            f"context_id must be a string of 1 to {MAX_ID_CHARACTERS} characters",
-            param="context_id",
-        )
+    if name is not None:
+        checked_id(name)
     if kind == "session.config":
         return Configure(fields)
     if not isinstance(kind, str) or kind not in _MESSAGES:
@@ -98,9 +95,8 @@ def parse(message_fields: Mapping[str, Any]) -> Message:
 
 
 def _string(fields: dict[str, Any], name: str) -> str:
-    value: object = fields.pop(name, None)
-    if not is_text(value):
-        raise BadRequestError(f"{name} must be a string", param=name)
+    value = text_of(fields, name)
+    del fields[name]
     return value
 
 

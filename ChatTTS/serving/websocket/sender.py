@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ...pipeline.results import Fault, Word
+from ..base64_blocks import to_base64
 from ..errors import ServingError
-from ..live.listener import Utterance
+from ..live.listener import Listener, Utterance
 from ..live.run import Run, RunEnd
 from ..live.send_queue import SendQueue
 from ..words import fault_fields, lexicon_fields, word_fields
@@ -21,7 +21,7 @@ INTERFACE = "websocket"
 
 
 @dataclass(frozen=True)
-class ContextSender:
+class ContextSender(Listener):
     """Sends the messages of one context.
 
     Attributes:
@@ -31,14 +31,11 @@ class ContextSender:
             the client knows which context it belongs to.
     """
 
+    interface = INTERFACE
+
     queue: SendQueue
     context_id: str | None
     needs_framing: Callable[[], bool]
-
-    @property
-    def interface(self) -> str:
-        """The name of the protocol in logs."""
-        return INTERFACE
 
     async def send(self, kind: str, **fields: Any) -> None:
         """Send a JSON message."""
@@ -89,8 +86,7 @@ class ContextSender:
         """Send encoded sound, as a frame or in JSON."""
         position = run.sent_samples
         if isinstance(run.config, ContextConfig) and run.config.is_base64:
-            audio = base64.b64encode(data).decode("ascii")
-            await self.send("audio.delta", audio=audio, position=position)
+            await self.send("audio.delta", audio=to_base64(data), position=position)
         elif self.needs_framing():
             header = self._message("audio.chunk", {"bytes": len(data), "position": position})
             await self.queue.put(header, data)

@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import WebSocket
 
 from ..auth import Authenticator
-from ..errors import AuthenticationError, BadRequestError
+from ..errors import AuthenticationError, BadRequestError, ServingError
 from ..live.context import Context
 from ..live.run import Run
 from ..live.send_queue import SocketClose
@@ -51,7 +51,7 @@ class Session(SocketSession):
         self._last_runs: OrderedDict[str | None, Run] = OrderedDict()
         self._has_named_contexts = False
 
-    async def authenticate(self) -> SocketClose | None:
+    async def begin(self) -> SocketClose | None:
         """Look for a valid key in the client's request, and then in its first message."""
         socket = self.websocket
         key = socket.headers.get("authorization") or socket.query_params.get("api_key")
@@ -62,19 +62,19 @@ class Session(SocketSession):
             return SocketClose(UNAUTHORIZED, reason)
         return first if isinstance(first, SocketClose) else None
 
-    async def handle(self, data: str) -> SocketClose | None:
-        """Handle a message; errors are sent to the client, and the socket goes on."""
-        fields: dict[str, Any] = {}
+    async def answer(self, fields: dict[str, Any]) -> SocketClose | None:
+        """Do what a message wants; a wrong key closes the socket."""
         try:
-            fields = await self.decode(data)
-            await self._handle(parse(fields), context_of(fields))
+            await self._answer(parse(fields), context_of(fields))
         except AuthenticationError as error:
             return SocketClose(UNAUTHORIZED, str(error))
-        except Exception as error:  # sent to the client
-            await self._sender(context_of(fields)).send_error(self.noted(error))
         return None
 
-    async def _handle(self, message: Message, name: str | None) -> None:
+    async def tell(self, error: ServingError, fields: dict[str, Any] | None) -> None:
+        """Send an error; the socket goes on."""
+        await self._sender(context_of(fields or {})).send_error(error)
+
+    async def _answer(self, message: Message, name: str | None) -> None:
         if isinstance(message, Auth):
             self._authenticator.client(message.api_key, host_of(self.websocket))
         elif isinstance(message, Cancel):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Sequence
 
 from wyoming.audio import AudioChunk, AudioStart, AudioStop
 from wyoming.error import Error
@@ -13,20 +12,18 @@ from wyoming.event import Event, async_write_event
 from wyoming.tts import SynthesizeStopped
 
 from ...audio.samples import SAMPLE_RATE
-from ...pipeline.results import Fault, Word
 from ..errors import DeadlineError, ServingError, as_serving_error
-from ..live.listener import Utterance
+from ..live.listener import Listener
 from ..live.run import Run, RunEnd
 from ..request_logs import log_failure, log_refusal
 from ..service import SpeechService
-from ..speech import silence
 
 INTERFACE = "wyoming"
 """The name of this interface in logs."""
 _FORMAT: dict[str, int] = {"rate": SAMPLE_RATE, "width": 2, "channels": 1}
 
 
-class Sender:
+class Sender(Listener):
     """Writes the events of one connection.
 
     Args:
@@ -35,14 +32,11 @@ class Sender:
         writer: of the connection.
     """
 
+    interface = INTERFACE
+
     def __init__(self, service: SpeechService, client: str, writer: asyncio.StreamWriter) -> None:
         self._service, self._client, self._writer = service, client, writer
         self._are_streams: deque[bool] = deque()  # of the texts whose end has come
-
-    @property
-    def interface(self) -> str:
-        """The name of the protocol in logs."""
-        return INTERFACE
 
     def expect_end(self, *, is_stream: bool) -> None:
         """Note that the sound of the text that has just ended is to end.
@@ -86,15 +80,6 @@ class Sender:
         """Begin the sound of a text."""
         await self.write(AudioStart(**_FORMAT).event())
 
-    async def utterance_started(self, run: Run, utterance: Utterance) -> None:
-        """Write nothing: no event tells sentences."""
-
-    async def words_known(self, run: Run, words: Sequence[Word]) -> None:
-        """Write nothing: no event tells words."""
-
-    async def faults_found(self, run: Run, faults: Sequence[Fault]) -> None:
-        """Write nothing: no event tells faults."""
-
     async def sound(self, run: Run, data: bytes) -> None:
         """Write PCM."""
         await self.write(AudioChunk(audio=data, **_FORMAT).event())
@@ -107,13 +92,10 @@ class Sender:
             return
         if not run.is_started:
             await self.run_started(run)
-            await self.sound(run, run.config.encoder().push(silence().samples))
+            await self.sound(run, run.config.silence())
         await self.write(AudioStop().event())
         if is_stream:
             await self.write(SynthesizeStopped().event())
-
-    async def context_ended(self) -> None:
-        """Write nothing: a context lasts as long as its connection."""
 
     async def failed(self, run: Run, error: ServingError) -> None:
         """Tell an error and close the connection: clients wait for sound, and not for errors."""

@@ -19,6 +19,7 @@ from ..connections import Connection
 from ..errors import BadRequestError
 from ..live.config import RunConfig
 from ..live.context import Context
+from ..live.messages import text_of
 from ..live.speech_queue import SpeechQueue
 from ..service import SpeechService
 from .description import describe
@@ -86,7 +87,7 @@ class Session:
         elif Synthesize.is_type(event.type):
             # Within a stream, clients send the whole text again for servers without streams.
             if not self._is_in_stream:
-                text = _text(event)
+                text = text_of(event.data)
                 self._context.configure(self._config(event), is_seed_new=True)
                 if text.strip():
                     self._context.append_whole(text)
@@ -98,7 +99,7 @@ class Session:
             self._is_in_stream = True
         elif SynthesizeChunk.is_type(event.type):
             self._check_stream()
-            await self._context.append(_text(event))
+            await self._context.append(text_of(event.data))
         elif SynthesizeStop.is_type(event.type):
             self._check_stream()
             self._is_in_stream = False
@@ -144,13 +145,6 @@ class Session:
 
 async def _nothing() -> None:
     """Do nothing: a context lasts as long as its connection."""
-
-
-def _text(event: Event) -> str:
-    text = event.data.get("text")
-    if not isinstance(text, str):
-        raise BadRequestError(f"{event.type} needs text, a string", param="text")
-    return text
 
 
 def _string(fields: dict[str, Any], name: str) -> str | None:

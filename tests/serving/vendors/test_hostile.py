@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any, cast
 
+import httpx
 import pytest
 from fastapi import WebSocket, WebSocketDisconnect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -45,6 +46,22 @@ def hasty(chat: Chat) -> Iterator[RunningServer]:
         chat=chat, extend=[add_realtime, *EXTEND], warm=False, aliases={"own": BLEND}, **limits
     ) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def all_routes() -> Iterator[WholeServer]:
+    with whole_server() as running:
+        yield running
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"text": "\xff"}', b'{"text": NaN}'])
+@pytest.mark.parametrize(
+    "path", ["/tts", "/tts/bytes", "/v1/speak", "/v1/text-to-speech/clara", "/v1/audio/scripts"]
+)
+def test_broken_json_has_one_message(all_routes: WholeServer, path: str, body: bytes) -> None:
+    answer = httpx.post(f"{all_routes.url}{path}", content=body, timeout=PATIENCE)
+    assert answer.status_code == 400
+    assert "the body is no JSON that can be read" in answer.text
 
 
 @pytest.mark.parametrize("query", ["model=clara:0", "model=clara%2B", "model=nobody", "callback=x"])

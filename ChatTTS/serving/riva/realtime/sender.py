@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Sequence
 from typing import Any
 
-from ....pipeline.results import Fault, Word
+from ...base64_blocks import to_base64
 from ...errors import ServingError
-from ...live.listener import Utterance
+from ...live.listener import Listener
 from ...live.run import Run, RunEnd
 from ...live.send_queue import SendQueue
 from ...requests import new_request_id
-from ...speech import silence
 
 INTERFACE = "riva-realtime"
 """The name of this interface in logs."""
 
 
-class Sender:
+class Sender(Listener):
     """Sends the messages of one socket.
 
     Args:
         queue: of the socket.
     """
 
+    interface = INTERFACE
+
     def __init__(self, queue: SendQueue) -> None:
         self._queue = queue
-
-    @property
-    def interface(self) -> str:
-        """The name of the protocol in logs."""
-        return INTERFACE
 
     async def send(self, kind: str, **fields: Any) -> None:
         """Send a message."""
@@ -43,22 +37,9 @@ class Sender:
         """Send an error."""
         await self.send("error", error=error.as_json())
 
-    async def run_started(self, run: Run) -> None:
-        """Send nothing: the sound has no header."""
-
-    async def utterance_started(self, run: Run, utterance: Utterance) -> None:
-        """Send nothing: no message tells sentences."""
-
-    async def words_known(self, run: Run, words: Sequence[Word]) -> None:
-        """Send nothing: no message tells words."""
-
-    async def faults_found(self, run: Run, faults: Sequence[Fault]) -> None:
-        """Send nothing: no message tells faults."""
-
     async def sound(self, run: Run, data: bytes) -> None:
         """Send sound in base64."""
-        audio = base64.b64encode(data).decode("ascii")
-        await self.send("conversation.item.speech.data", audio=audio)
+        await self.send("conversation.item.speech.data", audio=to_base64(data))
 
     async def run_ended(self, end: RunEnd) -> None:
         """Send the end of a text; a short silence before it if it had nothing to speak."""
@@ -66,12 +47,8 @@ class Sender:
         if run.is_abandoned:
             return
         if not run.is_started:
-            encoder = run.config.encoder()
-            await self.sound(run, encoder.push(silence().samples) + encoder.finish())
+            await self.sound(run, run.config.silence())
         await self.send("conversation.item.speech.completed", is_last_result=True)
-
-    async def context_ended(self) -> None:
-        """Send nothing: a socket has one context, which ends with it."""
 
     async def failed(self, run: Run, error: ServingError) -> None:
         """Send the error of an utterance, and speak no more of its text."""

@@ -6,10 +6,9 @@ from typing import Any
 
 from starlette.websockets import WebSocket
 
-from ...errors import BadRequestError
+from ...errors import BadRequestError, ServingError
 from ...live.context import Context
-from ...live.messages import is_text
-from ...live.send_queue import SocketClose
+from ...live.messages import text_of
 from ...live.session import SocketSession
 from ...requests import new_request_id
 from ...service import SpeechService
@@ -23,7 +22,7 @@ class RealtimeSession(SocketSession):
     Args:
         websocket: the socket.
         service: speaks.
-        client: the client's name, for limits and logs.
+        client: see its base; the key was checked.
         settings: those that the client has not changed yet.
     """
 
@@ -34,36 +33,30 @@ class RealtimeSession(SocketSession):
         client: str,
         settings: SessionSettings,
     ) -> None:
-        super().__init__(websocket, service, INTERFACE)
-        self.client, self._settings = client, settings
+        super().__init__(websocket, service, INTERFACE, client)
+        self._settings = settings
         self._sender = Sender(self.send_queue)
         self._has_begun = False  # a text that has not ended
 
-    async def authenticate(self) -> SocketClose | None:
-        """Greet the client, whose key was checked in the handshake."""
+    async def begin(self) -> None:
+        """Greet the client."""
         await self._sender.send("conversation.created", conversation={"id": new_request_id()})
-        return None
 
-    async def handle(self, data: str) -> SocketClose | None:
-        """Handle a message; errors are told to the client, and the socket goes on."""
-        try:
-            await self._handle(await self.decode(data))
-        except Exception as error:  # told to the client
-            await self._sender.send_error(self.noted(error))
-        return None
+    async def tell(self, error: ServingError, fields: dict[str, Any] | None) -> None:
+        """Send an error; the socket goes on."""
+        await self._sender.send_error(error)
 
-    async def _handle(self, message: dict[str, Any]) -> None:
-        kind = message.get("type")
+    async def answer(self, fields: dict[str, Any]) -> None:
+        """Do what a message wants."""
+        kind = fields.get("type")
         if kind == "synthesize_session.update":
-            session = message.get("session")
+            session = fields.get("session")
             if not isinstance(session, dict):
                 raise BadRequestError("session must be an object", param="session")
             self._settings = await self._settings.updated(session, self.service)
             await self._sender.send("synthesize_session.updated", session=self._settings.as_json())
         elif kind == "input_text.append":
-            text = message.get("text")
-            if not is_text(text):
-                raise BadRequestError("text must be a string", param="text")
+            text = text_of(fields)
             await (await self._text()).append(text)
         elif kind == "input_text.commit":
             (await self._text()).speak_rest()

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ....audio.samples import SAMPLE_RATE
 from ....errors import AudioError
 from ....text.lexicon import Lexicon
+from ...base64_blocks import from_base64
 from ...encoding import Format
-from ...encoding.formats import HIGHEST_RATE, LOWEST_RATE, usual_name
+from ...encoding.formats import usual_name
 from ...errors import BadRequestError
 from ...live.config import RunConfig
 from ...recordings import sample_prompt
@@ -22,6 +22,7 @@ from ..request_parsing import (
     parse_configuration,
     parse_dictionary,
     parse_language,
+    parse_rate,
     resolve_voice,
 )
 
@@ -78,10 +79,11 @@ class SessionSettings:
         """
         text = _object(session, "input_text_synthesis")
         output = _object(session, "output_audio_params")
+        rate = output.get("sample_rate_hz")
         audio = replace(
             self.audio,
             format=_format(output.get("audio_format"), self.audio.format),
-            sample_rate=_rate(output.get("sample_rate_hz"), self.audio.sample_rate),
+            sample_rate=self.audio.sample_rate if rate is None else parse_rate(rate),
         )
         changed = replace(
             self,
@@ -154,8 +156,9 @@ class SessionSettings:
         if not transcript.strip():
             raise BadRequestError("a recording needs audio_prompt_transcript", param=param)
         try:
-            data = base64.b64decode(_string(prompt, "audio_prompt_bytes", ""), validate=True)
-        except (binascii.Error, ValueError) as error:
+            text = _string(prompt, "audio_prompt_bytes", "")
+            data = await service.in_parsing_thread(partial(from_base64, text))
+        except ValueError as error:
             raise BadRequestError("audio_prompt_bytes is no base64", param=param) from error
         sample = await sample_prompt(service, data, param)
         return replace(self, sample=sample, transcript=transcript)
@@ -190,13 +193,3 @@ def _format(name: Any, default: Format) -> Format:
 
 def _name(format: Format) -> str:
     return "LINEAR_PCM" if format is Format.PCM else format.name
-
-
-def _rate(value: Any, default: int) -> int:
-    if value is None:
-        return default
-    if type(value) is not int or not LOWEST_RATE <= value <= HIGHEST_RATE:
-        raise BadRequestError(
-            f"sample_rate_hz must be {LOWEST_RATE} to {HIGHEST_RATE}", param="sample_rate_hz"
-        )
-    return value

@@ -41,7 +41,11 @@ class Caller:
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of ``SpeechRequest`` that name the caller."""
-        return {"client": self.client, "request_id": self.request_id}
+        return {
+            "client": self.client,
+            "request_id": self.request_id,
+            "interface": INTERFACE,
+        }
 
 
 async def speech_request(

@@ -85,7 +85,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         ending = path.suffix.removeprefix(".")
         name = f"{job.id}.{ending}"
         missing = partial(UnknownScriptError, job.id)
-        return FileAnswer(service, path, media_types[ending], name, missing)
+        return FileAnswer(path, media_types[ending], name, missing)
 
     @router.post(
         SCRIPTS,

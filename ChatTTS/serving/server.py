@@ -72,7 +72,7 @@ def make_service(chat: Chat | SpeechModel, settings: Settings) -> SpeechService:
     service = SpeechService(model, voices, settings, metrics)
     metrics.watch(
         queue=lambda: (service.admission.running, service.admission.waiting),
-        engine=model.metrics,
+        engines=model.engines,
         caches=lambda: _caches(service),
     )
     return service
@@ -149,7 +149,7 @@ class Server:
             await service.in_reader_thread(load_readers_and_codecs)
             await service.warm_up()
             await scripts.start()
-            log_memory(service.model.metrics(), settings)
+            log_memory(service.model.engines(), settings)
             self._exit = starting.pop_all()
         return self
 

@@ -6,13 +6,14 @@ import logging
 import os
 import socket
 import tempfile
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from ..errors import ConfigError
-from ..model.velocity.metrics import Metrics
 from ..voices import VoiceLibrary
 from .connections import is_loopback
+from .engine_metrics import KV_BYTES, KV_TOUCHED_BYTES, EngineState
 from .listener import bind, check_tls
 from .settings import Settings
 
@@ -75,10 +76,10 @@ def warn_if_open(settings: Settings) -> None:
     )
 
 
-def log_memory(metrics: Metrics, settings: Settings) -> None:
+def log_memory(engines: Sequence[EngineState], settings: Settings) -> None:
     """Log how much memory the server uses, and how much more it may use."""
-    cache = metrics.blocks * metrics.block_bytes
-    left = (metrics.blocks - metrics.touched_blocks) * metrics.block_bytes
+    cache = int(KV_BYTES.over(engines))
+    left = cache - int(KV_TOUCHED_BYTES.over(engines))
     results = settings.result_cache_bytes
     now = resident_bytes()
     logger.info(

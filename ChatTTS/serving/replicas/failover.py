@@ -47,12 +47,12 @@ class Patience:
 
 
 class Observer(Protocol):
-    """Is told of replicas."""
+    """Is notified of the states and losses of replicas."""
 
-    def told(self, state: ReplicaState) -> None:
-        """Called with the state of a replica whenever it tells one."""
+    def on_state(self, state: ReplicaState) -> None:
+        """Called with the state of a replica whenever it sends one."""
 
-    def lost(self, replica: str) -> None:
+    def on_loss(self, replica: str) -> None:
         """Called with the name of a replica that is gone."""
 
 
@@ -211,14 +211,14 @@ class FailoverStream:
             raise message.error()
         if isinstance(message, Opened | Ended):
             self._replica = message.state.replica
-            self._observer.told(message.state)
+            self._observer.on_state(message.state)
         return message
 
     def _count(self, lost: ReplicaLostError) -> None:
         """Count a loss; raise if there were too many."""
         self.lost += 1
         if self._replica is not None:
-            self._observer.lost(self._replica)
+            self._observer.on_loss(self._replica)
             self._replica = None
         self._lost_in_a_row += 1
         logger.warning(

@@ -108,9 +108,9 @@ def check_hashes(folder: AssetFolder) -> None:
         for check in different
     )
     raise AssetError(
-        f"{folder.asset} is not the published checkpoint: {named}. Run `chattts download --force` "
-        "to fetch it anew; to use these files all the same, pass "
-        f"source='custom', custom_path={str(folder.path)!r}"
+        f"{folder.asset} is not the published checkpoint: {named}. Run `chattts download "
+        "--force` to download it again; to use these files all the same, pass source='custom', "
+        f"custom_path={str(folder.path)!r}"
     )
 
 

@@ -109,7 +109,7 @@ def _folder(choice: ModelChoice) -> AssetFolder:
     if choice.path is None:
         return choice.find(download=False)
     if not choice.path.is_dir():
-        raise AssetError(f"there is no folder {choice.path}; name one that holds asset/")
+        raise AssetError(f"there is no folder {choice.path}; give one that contains asset/")
     return AssetFolder(choice.path.absolute(), "custom")
 
 

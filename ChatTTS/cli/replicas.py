@@ -49,7 +49,7 @@ def wants_replicas(args: argparse.Namespace) -> bool:
         for name in ("min_replicas", "max_replicas"):
             if getattr(args, name) is not None:
                 raise UsageError(
-                    f"--{name.replace('_', '-')} is about replicas: give --data-parallel-size, too"
+                    f"--{name.replace('_', '-')} is for replicas: give --data-parallel-size as well"
                 )
         if args.ray_address is not None and _ranks(args) != 1:
             raise UsageError(

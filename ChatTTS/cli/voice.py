@@ -93,7 +93,7 @@ def add_to(commands: Commands) -> None:
     add_model_option(listing)
 
     show = add_command(
-        actions, "show", run_show, "print a voice", "Print a voice of yours or of the model."
+        actions, "show", run_show, "print a voice", "Print one of your voices or of the model's."
     )
     show.add_argument("name", metavar="NAME")
     add_model_option(show)
@@ -178,7 +178,7 @@ def run_blend(args: argparse.Namespace, console: Console) -> int:
 def _weighted(part: str) -> tuple[str, float]:
     parsed = parse_blend(part) or [(part, 1.0)]
     if len(parsed) != 1:
-        raise UsageError(f"name one voice a word, such as anna=0.7, not {part!r}")
+        raise UsageError(f"give one voice per word, such as anna=0.7, not {part!r}")
     return parsed[0]
 
 

@@ -124,7 +124,7 @@ def _write_report(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror or error}") from error
+        raise UsageError(f"{folder} cannot be created: {error.strerror or error}") from error
     said = args.say or sample_sentences(chat.config.defaults.language)[0]
     for name, speaker in (("before", learned.before), ("after", learned.speaker)):
         spoken = chat.infer(

@@ -63,7 +63,7 @@ async def read_body(request: Request, model: type[M]) -> M:
         try:
             json.dumps(fields, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise BadRequestError("the body holds half of a surrogate pair, no text") from None
+            raise BadRequestError("the body contains an unpaired surrogate") from None
     return validated(fields, model)
 
 

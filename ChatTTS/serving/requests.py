@@ -40,7 +40,7 @@ class Priority(IntEnum):
             return cls[name.upper()]
         except KeyError:
             raise BadRequestError(
-                f"there is no priority {name!r}: use interactive or batch", param="priority"
+                f"unknown priority {name!r}: use interactive or batch", param="priority"
             ) from None
 
 
@@ -195,5 +195,5 @@ def check_pauses(text: str) -> None:
         raise BadRequestError(str(error), param="input") from error
     if seconds > LONGEST_PAUSE:
         raise BadRequestError(
-            f"the pauses of the text are longer than {LONGEST_PAUSE:g} s together", param="input"
+            f"the pauses in the text add up to more than {LONGEST_PAUSE:g} s", param="input"
         )

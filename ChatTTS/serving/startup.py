@@ -59,7 +59,7 @@ def _check_packages(settings: Settings) -> None:
             import_module(f".{module}", __package__)
         except ImportError as error:
             raise ConfigError(
-                f"{name}'s packages are not here ({error}): pip install "
+                f"{name}'s packages are not installed ({error}): pip install "
                 f"'chattts-velocity[{extra}]', or serve without it: {without}"
             ) from error
 
@@ -69,9 +69,9 @@ def warn_if_open(settings: Settings) -> None:
     if settings.api_keys or settings.needs_keys is False or is_loopback(settings.host):
         return
     logger.warning(
-        "NO KEYS: every machine that reaches %s may speak here, and upload, replace and delete "
-        "voices. Give it keys (--api-keys FILE), or listen on 127.0.0.1; --open says that this is "
-        "meant",
+        "NO API KEYS: every machine that can reach %s may use this server, and upload, replace "
+        "and delete voices. Set keys (--api-keys FILE), or listen on 127.0.0.1; --open confirms "
+        "that this is intended",
         settings.host,
     )
 
@@ -117,6 +117,6 @@ def _check_folder(folder: Path, what: str) -> None:
             pass
     except OSError as error:
         raise ConfigError(
-            f"{what} cannot be kept in {folder} ({error.strerror or error}): make it a folder that "
-            f"this user may write, or name another one with --{what}"
+            f"{what} cannot be stored in {folder} ({error.strerror or error}): give this user "
+            f"write access to it, or choose another folder with --{what}"
         ) from error

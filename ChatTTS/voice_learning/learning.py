@@ -119,8 +119,8 @@ class Learner:
         """
         if from_sample and not self.known:
             raise VoiceError(
-                "there is no known voice to begin at: this checkpoint names no speakers, and none "
-                "is in the library. Leave from_sample off"
+                "there is no known voice to start from: this checkpoint has no named speakers, "
+                "and the library has none. Leave from_sample off"
             )
         # A caller may be in inference mode, which torch's other switches of gradients do not leave.
         with torch.inference_mode(False):
@@ -298,7 +298,7 @@ def usable_speakers(strings: Mapping[str, str], speaker: Speaker) -> dict[str, s
         try:
             speaker.vector(string)
         except VoiceError as error:
-            logger.warning("the voice %r is passed over: %s", name, error)
+            logger.warning("the voice %r is skipped: %s", name, error)
         else:
             found[name] = string
     return found

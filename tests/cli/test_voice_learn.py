@@ -37,7 +37,7 @@ def test_bad_input_is_refused_before_the_model_is_loaded(
     VoiceLibrary().save(SavedVoice("bert", WIDTH, "bundled", speaker="一二三"))
     for arguments, status, message in (
         (("silent", "--name", "anna"), 1, "no transcripts"),
-        (("none", "--name", "anna"), 1, "no folder of recordings"),
+        (("none", "--name", "anna"), 1, "neither a folder of recordings"),
         (("good", "--name", "../anna"), 1, "cannot be called"),
         (("good", "--name", "bert"), 1, "already"),
         (("good", "--name", "anna", "--seconds", "9999"), 1, "at most 600"),

@@ -21,7 +21,7 @@ def test_a_full_queue_refuses_at_once() -> None:
     async def scenario(hall: Hall) -> None:
         for name in "abc":
             hall.ask(name)
-        with pytest.raises(OverloadedError, match="2 requests wait already") as caught:
+        with pytest.raises(OverloadedError, match="2 requests are already waiting") as caught:
             hall.ask("d")
         error = caught.value
         assert (error.status, error.grpc, error.code) == (
@@ -40,7 +40,7 @@ def test_a_client_has_a_limit_of_its_own() -> None:
     async def scenario(hall: Hall) -> None:
         for n in range(3):
             hall.ask(f"a{n}")
-        with pytest.raises(OverloadedError, match="of yours") as caught:
+        with pytest.raises(OverloadedError, match="you already have") as caught:
             hall.ask("a3")
         assert (caught.value.status, caught.value.grpc) == (429, "RESOURCE_EXHAUSTED")
         assert caught.value.code == "rate_limit_exceeded"
@@ -164,7 +164,7 @@ def test_a_turn_ends_the_deadline() -> None:
 
 def test_a_deadline_that_has_passed_takes_no_place() -> None:
     async def scenario(hall: Hall) -> None:
-        with pytest.raises(DeadlineError, match="had passed"):
+        with pytest.raises(DeadlineError, match="had already passed"):
             hall.ask("a", within=-1)
         hall.ask("b", within=0)
 

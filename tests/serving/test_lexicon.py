@@ -156,9 +156,9 @@ def test_a_dictionary_of_riva(written: str, entries: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("a b", "'a b' has no word and saying"),
+        ("a b", "'a b' must be a word and its pronunciation"),
         ("nginx  engine x,,foo", "'foo' has no word"),
-        ("a  b,a  c", "'a' is there twice"),
+        ("a  b,a  c", "'a' appears twice"),
         ("tomato  /t @/", "'tomato': .*no sound for '@'"),
     ],
 )

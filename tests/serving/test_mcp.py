@@ -111,16 +111,20 @@ def test_a_document_is_read(server: RunningServer, folder: ToolFolder) -> None:
 @pytest.mark.parametrize(
     ("tool", "fields", "words"),
     [
-        ("save", {"file": "../x.mp3"}, "no name of a file"),
-        ("save", {"file": "/x.mp3"}, "no name of a file"),
-        ("save", {"file": "link/x.mp3"}, "no name of a file"),
-        ("save", {"file": "a\0.mp3"}, "no name of a file"),
-        ("save", {"file": "a" * 300 + ".mp3"}, "no name of a file"),
+        ("save", {"file": "../x.mp3"}, "not a valid name for a file"),
+        ("save", {"file": "/x.mp3"}, "not a valid name for a file"),
+        ("save", {"file": "link/x.mp3"}, "not a valid name for a file"),
+        ("save", {"file": "a\0.mp3"}, "not a valid name for a file"),
+        ("save", {"file": "a" * 300 + ".mp3"}, "not a valid name for a file"),
         ("save", {"file": "x.exe"}, "must end with"),
         ("save", {"file": "x.mp3", "voice": "nobody"}, "no voice 'nobody'"),
         ("save", {"file": "x.mp3", "speed": 99}, "speed"),
         ("speak", {"play": True}, "plays nothing"),
-        ("read_document", {"document": "link/outside.txt", "file": "x.mp3"}, "no name of a file"),
+        (
+            "read_document",
+            {"document": "link/outside.txt", "file": "x.mp3"},
+            "not a valid name for a file",
+        ),
         ("read_document", {"document": "none.txt", "file": "x.mp3"}, "no document"),
     ],
 )

@@ -45,7 +45,7 @@ def parse_query(query: Mapping[str, str], *, is_socket: bool) -> SpeakConfig:
     """
     if "callback" in query:
         raise BadRequestError(
-            "callback is not known here: the answer has the sound", param="callback"
+            "callback is not supported: the audio is in the response", param="callback"
         )
     encoding = query.get("encoding", "linear16" if is_socket else "mp3").lower()
     known = _OF_SOCKETS if is_socket else tuple(_ENCODINGS)
@@ -80,7 +80,9 @@ def _checked_rate(format: Format, rate: int) -> int:
     except AudioError as error:
         raise BadRequestError(str(error), param="sample_rate") from error
     if carried != rate:
-        raise BadRequestError(f"{format.value} has no sample_rate {rate}", param="sample_rate")
+        raise BadRequestError(
+            f"{format.value} does not support sample_rate {rate}", param="sample_rate"
+        )
     return rate
 
 

@@ -83,7 +83,7 @@ class Sender:
 
     async def context_ended(self) -> None:
         """Close the socket."""
-        await self._queue.close(SocketClose(NORMAL, "all was said"))
+        await self._queue.close(SocketClose(NORMAL, "all text was spoken"))
 
     async def failed(self, run: Run, error: ServingError) -> None:
         """Send the error of an utterance."""

@@ -69,7 +69,7 @@ class Session(SocketSession):
             if (context := self.contexts.get(None)) is not None and not context.is_done:
                 context.done()
             elif context is None:
-                await self.send_queue.close(SocketClose(NORMAL, "all was said"))
+                await self.send_queue.close(SocketClose(NORMAL, "all text was spoken"))
         elif kind != "KeepAlive":
             raise BadRequestError("type must be Speak, Flush, Clear or Close", param="type")
 

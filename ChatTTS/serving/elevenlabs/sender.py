@@ -89,7 +89,7 @@ class ContextSender:
         """Send the final message; a socket with one context is closed then."""
         await self._send(audio=None, isFinal=True, alignment=None, normalizedAlignment=None)
         if self._is_only:
-            await self._queue.close(SocketClose(NORMAL, "all was said"))
+            await self._queue.close(SocketClose(NORMAL, "all text was spoken"))
 
     async def failed(self, run: Run, error: ServingError) -> None:
         """Send the error of an utterance."""

@@ -20,7 +20,7 @@ def decode(data: str) -> dict[str, Any]:
     try:
         fields = json.loads(data, parse_constant=_refuse)
     except (ValueError, RecursionError):
-        raise BadRequestError("a message must be JSON that can be read") from None
+        raise BadRequestError("a message must be valid JSON") from None
     if not isinstance(fields, dict):
         raise BadRequestError("a message must be a JSON object")
     return fields
@@ -43,4 +43,4 @@ def is_id(name: object) -> TypeGuard[str]:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")

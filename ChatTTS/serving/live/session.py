@@ -33,7 +33,7 @@ from .speech_queue import SpeechQueue
 NORMAL, TOO_BIG, TRY_LATER, IDLE = 1000, 1009, 1013, 4408
 """Codes of the closing frame. Those from 4000 on are application-defined; these echo HTTP's."""
 _AUTH_SECONDS, _CLOSING_SECONDS = 10.0, 5.0
-_ALL_SAID = SocketClose(NORMAL, "all was said")
+_ALL_SAID = SocketClose(NORMAL, "all text was spoken")
 _REASON_BYTES = 123  # of a closing frame
 # Longer JSON is parsed in a thread, since it would block the event loop for too long.
 _LONG_MESSAGE = 1 << 16
@@ -195,7 +195,8 @@ class SocketSession(ABC):
         most = self.limits.contexts
         if len(self.contexts) >= most:
             raise OverloadedError(
-                f"{most} contexts speak on this socket, which is the limit: end one of them",
+                f"{most} contexts are already open on this socket, which is the limit: close one "
+                "of them",
                 own_limit=True,
             )
         speech_queue = SpeechQueue(
@@ -250,7 +251,7 @@ class SocketSession(ABC):
             last_event = max(self._last_received, self.send_queue.last_written)
             idle = 0.0 if is_active else now - last_event
             if idle >= most:
-                return SocketClose(IDLE, f"nothing was said for {most:g} s")
+                return SocketClose(IDLE, f"no message came for {most:g} s")
             await asyncio.sleep(min(most - idle, pause))
 
     def _end_unused(self, now: float) -> None:

@@ -17,7 +17,7 @@ from ..service import SpeechService
 from .folder import ToolFolder
 from .spoken import CLIENT, Wish, encoded, speak
 
-_NO_FOLDER = "this server keeps no files: its user has to start it with --folder"
+_NO_FOLDER = "this server saves no files: its user must start it with --folder"
 
 
 async def spoken_content(
@@ -36,9 +36,9 @@ async def play(service: SpeechService, text: str, wish: Wish, *, may_play: bool)
     """Play a text on this machine and return how long it was; raises ToolError."""
     with _told(service):
         if not may_play:
-            raise BadRequestError("this server plays nothing: it may run on another machine")
+            raise BadRequestError("this server plays no audio, since it may run on another machine")
         if wish.speed != 1:
-            message = "speech is played at its own tempo: leave speed out"
+            message = "the server plays speech at normal speed only: leave speed out"
             raise BadRequestError(message, param="speed")
         from ...audio.playback import Player
 

@@ -161,7 +161,7 @@ class FailoverStream:
         except asyncio.TimeoutError:
             if self._replica is not None:
                 self._pool.avoid(self._replica)
-            raise ReplicaLostError(f"it said nothing for {seconds:g} s") from None
+            raise ReplicaLostError(f"it sent nothing for {seconds:g} s") from None
 
     async def _begin(self) -> None:
         """Open the job on a replica; try again until one accepts it."""
@@ -171,9 +171,9 @@ class FailoverStream:
             try:
                 return await asyncio.wait_for(self._try(), until - self._loop.time())
             except asyncio.TimeoutError:
-                logger.error("no replica took a request within %g s", self._patience.seconds)
+                logger.error("no replica accepted a request within %g s", self._patience.seconds)
                 raise UnavailableError(
-                    "no replica of the speech engine took this request in time: send it again"
+                    "no replica of the speech engine accepted this request in time: send it again"
                 ) from None
             except ReplicaLostError as lost:
                 self._count(lost)
@@ -226,8 +226,8 @@ class FailoverStream:
         )
         if self._lost_in_a_row > self._patience.most_lost:
             raise UnavailableError(
-                f"{self._lost_in_a_row} replicas were lost while they spoke this text: try another "
-                "one"
+                f"{self._lost_in_a_row} replicas were lost while speaking this text: try another "
+                "text"
             ) from lost
 
     # -- leaving -----------------------------------------------------------------------------

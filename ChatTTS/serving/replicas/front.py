@@ -147,7 +147,7 @@ class ReplicatedModel:
                 return answer
             if not answer.is_of_replica:
                 raise answer.error()
-        raise UnavailableError("no replica of the speech engine answers: send this again")
+        raise UnavailableError("no replica of the speech engine answered: send the request again")
 
 
 class KnownReplicas:

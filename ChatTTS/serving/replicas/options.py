@@ -153,7 +153,7 @@ class ReplicaOptions:
         if placement.device.type == "cuda":
             if placement.device.index is not None:
                 raise ConfigError(
-                    "each replica has a GPU of its own: give --device cuda, no number"
+                    "each replica has its own GPU: give --device cuda without a number"
                 )
             if (needed := self.most * load.ranks) > (devices := torch.cuda.device_count()):
                 raise ConfigError(

@@ -77,15 +77,15 @@ def _check(body: BatchBody, limits: Limits) -> None:
     """Raise RequestTooLargeError if a batch is too long as a whole."""
     if len(body.items) > limits.batch_items:
         raise RequestTooLargeError(
-            f"the batch has {len(body.items)} items; this server takes {limits.batch_items}",
+            f"the batch has {len(body.items)} items; the limit is {limits.batch_items}",
             param="items",
         )
     characters = sum(len(item.input) for item in body.items)
     most = limits.characters * _MAX_LONG_TEXTS
     if characters > most:
         raise RequestTooLargeError(
-            f"the texts of the batch have {characters} characters; this server takes {most}: send "
-            "it in parts",
+            f"the texts of the batch have {characters} characters; the limit is {most}: send it "
+            "in parts",
             param="items",
         )
 

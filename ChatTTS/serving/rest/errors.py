@@ -58,7 +58,7 @@ def bad_fields(errors: Sequence[Mapping[str, Any]]) -> BadRequestError:
     first = errors[0]
     place = tuple(first["loc"])
     if first["type"] == "json_invalid":
-        return BadRequestError("the body is no JSON that can be read")
+        return BadRequestError("the body is not valid JSON")
     if place[:1] in (("body",), ("query",), ("path",)):
         place = place[1:]
     # After the field's name come names of types that pydantic tried, which clients do not know.
@@ -91,9 +91,9 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
 
 def _of_status(error: HTTPException, request: Request) -> ServingError:
     if error.status_code == 404:
-        return NotFoundError("there is nothing at this address; /openapi.json lists all of them")
+        return NotFoundError("there is nothing at this address; /openapi.json lists all addresses")
     if error.status_code == 405:
-        return MethodError(f"this address does not know {request.method}")
+        return MethodError(f"{request.method} is not allowed at this address")
     answer = BadRequestError(str(error.detail))
     answer.status = error.status_code
     return answer

@@ -85,5 +85,7 @@ class FileAnswer(FileResponse):
         else:
             first, end = max(0, size - int(found[2])), size
         if first >= end:
-            raise RangeError(f"the file has {size} bytes, and no such range: {found[0]}", size)
+            raise RangeError(
+                f"the range {found[0]} is outside the file, which has {size} bytes", size
+            )
         return f"bytes={first}-{end - 1}"

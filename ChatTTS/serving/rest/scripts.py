@@ -187,7 +187,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         job = jobs.get(id, client)
         if watchers[client] >= limits.script_watchers:
             raise OverloadedError(
-                f"{limits.script_watchers} streams of progress are yours already, which is the "
+                f"you already have {limits.script_watchers} progress streams open, which is the "
                 "limit: close one of them",
                 own_limit=True,
             )
@@ -301,7 +301,7 @@ async def _posted(
     most = service.settings.limits.script_bytes
     if len(source.data) > most:
         raise RequestTooLargeError(
-            f"the script has {len(source.data)} bytes; this server takes {most}", param="script"
+            f"the script has {len(source.data)} bytes; the limit is {most}", param="script"
         )
     return source, options
 
@@ -311,7 +311,7 @@ def _check_count(script: object, limits: Limits) -> None:
     most = most_lines(limits.script_characters)
     if isinstance(script, list) and len(script) > most:
         raise RequestTooLargeError(
-            f"the script has {len(script)} lines; this server takes {most}", param="script"
+            f"the script has {len(script)} lines; the limit is {most}", param="script"
         )
 
 
@@ -319,7 +319,7 @@ def _from_json(body: bytes) -> dict[str, Any]:
     try:
         given = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise BadRequestError("the body is no JSON that can be read") from error
+        raise BadRequestError("the body is not valid JSON") from error
     if not isinstance(given, dict):
         raise BadRequestError("the body must be a JSON object, or a form with a file")
     return given
@@ -338,13 +338,17 @@ def _source(posted: ScriptBody) -> ScriptSource:
         text = posted.script
     else:
         if posted.format not in (None, "lines"):
-            raise BadRequestError("a script of objects has the format lines", param="format")
+            raise BadRequestError(
+                "a script sent as objects needs the format `lines`", param="format"
+            )
         posted.format = "lines"
         text = "\n".join(json.dumps(line) for line in posted.script)
     try:
         return ScriptSource(text.encode("utf-8"), name)
     except UnicodeEncodeError as error:
-        raise BadRequestError("the script has half a character", param="script") from error
+        raise BadRequestError(
+            "the script contains an unpaired surrogate", param="script"
+        ) from error
 
 
 async def _from_form(form: FormData) -> tuple[ScriptSource, dict[str, Any]]:
@@ -360,7 +364,7 @@ async def _from_form(form: FormData) -> tuple[ScriptSource, dict[str, Any]]:
             try:
                 fields[name] = json.loads(value)
             except (ValueError, RecursionError) as error:
-                raise BadRequestError(f"{name} is no JSON that can be read", param=name) from error
+                raise BadRequestError(f"{name} is not valid JSON", param=name) from error
         else:
             fields[name] = value
     return source, fields

@@ -96,7 +96,7 @@ async def _posted(request: Request) -> PlainBody:
         try:
             given = await request.json()
         except (ValueError, RecursionError) as error:
-            raise BadRequestError("the body is no JSON that can be read") from error
+            raise BadRequestError("the body is not valid JSON") from error
         if not isinstance(given, dict):
             raise BadRequestError("the body must be a JSON object")
         fields |= given

@@ -28,7 +28,7 @@ def add_to(
         await door.admit(websocket, INTERFACE, begin)
 
     async def not_found(websocket: WebSocket) -> None:
-        await door.deny(websocket, INTERFACE, NotFoundError(f"sockets are at {PATH}"))
+        await door.deny(websocket, INTERFACE, NotFoundError(f"WebSockets are served at {PATH}"))
 
     app.add_api_websocket_route(PATH, speak)
     app.add_api_websocket_route("/{anywhere:path}", not_found)

@@ -297,7 +297,7 @@ ENTITIES = '<!DOCTYPE speak [<!ENTITY a "b">]><speak>&a;</speak>'
         ("Hi.", {"lexicon": {"": "x"}}, 400, "word"),
         ("Hi. " * 9, {"lexicon": {"hi": "x " * 90}}, 400, "with the sayings of the lexicon"),
         ("Hi.", {"title": "\ud800"}, 400, "title"),
-        ("\ud800", {}, 400, "half a character"),
+        ("\ud800", {}, 400, "unpaired surrogate"),
         (3, {}, 400, "script"),
     ],
 )

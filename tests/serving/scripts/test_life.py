@@ -301,7 +301,7 @@ def test_a_script_that_ends_every_server_is_given_up(tmp_path: Path) -> None:
     with tone_server(tmp_path) as (server, model):
         told = settled(server, name)
         assert told["state"] == "failed"
-        assert "the server ended 10 times" in told["error"]["message"]
+        assert "the server stopped 10 times" in told["error"]["message"]
         assert model.said == []
 
 

@@ -89,7 +89,9 @@ def add_to(
     async def speak(websocket: WebSocket) -> None:
         async def begin() -> RealtimeSession:
             if websocket.query_params.get("intent", "synthesis") != "synthesis":
-                raise NotFoundError("this server only synthesizes: ask with ?intent=synthesis")
+                raise NotFoundError(
+                    "this server only does synthesis: connect with ?intent=synthesis"
+                )
             client = client_of(websocket)
             return RealtimeSession(websocket, service, client, _initial(websocket))
 

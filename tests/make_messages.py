@@ -52,7 +52,7 @@ def messages_of(tree: ast.Module) -> dict[str, set[str]]:
 
 def page() -> str:
     """Return the text of the page."""
-    parts = [_HEAD % "serving.md"]
+    parts = [_HEAD % "serving/rest.md#errors"]
     found = messages()
     for kind in (*sorted(found.keys() - {_WARNINGS, _LOG}), _WARNINGS, _LOG):
         lines = "\n".join(sorted(found[kind], key=lambda text: (text.lower(), text)))

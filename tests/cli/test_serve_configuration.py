@@ -406,7 +406,7 @@ def test_the_help_names_both_other_ways(capfd: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_file_of_the_documentation_is_one() -> None:
-    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "serving" / "configuration.md").read_text(encoding="utf-8")
     example = page.partition("```toml\n# serve.toml\n")[2].partition("```")[0]
     Path("x.toml").write_text(example, encoding="utf-8")
     args = _parse(["serve", "--config", "x.toml"])

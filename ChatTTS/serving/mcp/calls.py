@@ -15,36 +15,38 @@ from ..errors import BadRequestError, as_serving_error
 from ..request_logs import log_refusal
 from ..service import SpeechService
 from .folder import ToolFolder
-from .spoken import CLIENT, Wish, encoded, speak
+from .spoken import CLIENT, SpeechSettings, encoded, speak
 
 _NO_FOLDER = "this server saves no files: its user must start it with --folder"
 
 
 async def spoken_content(
-    service: SpeechService, text: str, wish: Wish
+    service: SpeechService, text: str, settings: SpeechSettings
 ) -> list[AudioContent | TextContent]:
     """Return a text as mp3, and what the voice cannot speak of it; raises ToolError."""
     with _told(service):
-        data, spoken = await encoded(service, [text], wish, Format.MP3)
+        data, spoken = await encoded(service, [text], settings, Format.MP3)
         answer = AudioContent(data=to_base64(data), mime_type=Format.MP3.media_type)
         if not spoken.left_out:
             return [answer]
-        return [answer, TextContent(text=spoken.told(f"{spoken.seconds:.1f} s of speech"))]
+        return [answer, TextContent(text=spoken.with_left_out(f"{spoken.seconds:.1f} s of speech"))]
 
 
-async def play(service: SpeechService, text: str, wish: Wish, *, may_play: bool) -> str:
+async def play(
+    service: SpeechService, text: str, settings: SpeechSettings, *, may_play: bool
+) -> str:
     """Play a text on this machine and return how long it was; raises ToolError."""
     with _told(service):
         if not may_play:
             raise BadRequestError("this server plays no audio, since it may run on another machine")
-        if wish.speed != 1:
+        if settings.speed != 1:
             message = "the server plays speech at normal speed only: leave speed out"
             raise BadRequestError(message, param="speed")
         from ...audio.playback import Player
 
         with Player() as player:
-            played = await speak(service, [text], wish, player.write)
-        return played.told(f"played {played.seconds:.1f} s")
+            played = await speak(service, [text], settings, player.write)
+        return played.with_left_out(f"played {played.seconds:.1f} s")
 
 
 async def save_text(
@@ -52,13 +54,13 @@ async def save_text(
     folder: ToolFolder | None,
     text: str,
     name: str,
-    wish: Wish,
+    settings: SpeechSettings,
     *,
     overwrite: bool,
 ) -> str:
     """Speak a text into a file of the folder and return its place; raises ToolError."""
     with _told(service):
-        return await _save(service, folder, [text], name, wish, overwrite=overwrite)
+        return await _save(service, folder, [text], name, settings, overwrite=overwrite)
 
 
 async def save_document(
@@ -66,7 +68,7 @@ async def save_document(
     folder: ToolFolder | None,
     document: str,
     name: str,
-    wish: Wish,
+    settings: SpeechSettings,
     *,
     overwrite: bool,
 ) -> str:
@@ -74,7 +76,7 @@ async def save_document(
     with _told(service):
         texts = await service.in_reader_thread(lambda: _needed(folder).paragraphs(document))
         return await _save(
-            service, folder, texts, name, wish, overwrite=overwrite, reads_ssml=False
+            service, folder, texts, name, settings, overwrite=overwrite, reads_ssml=False
         )
 
 
@@ -90,7 +92,7 @@ async def _save(
     folder: ToolFolder | None,
     texts: list[str],
     name: str,
-    wish: Wish,
+    settings: SpeechSettings,
     *,
     overwrite: bool,
     reads_ssml: bool = True,
@@ -98,9 +100,9 @@ async def _save(
     place = _needed(folder)
     format = place.format_of(name)
     path = place.new_file(name, overwrite=overwrite)
-    data, spoken = await encoded(service, texts, wish, format, reads_ssml=reads_ssml)
+    data, spoken = await encoded(service, texts, settings, format, reads_ssml=reads_ssml)
     await service.in_thread(lambda: place.write(path, data))
-    return spoken.told(f"{spoken.seconds:.1f} s of speech are in {path}")
+    return spoken.with_left_out(f"{spoken.seconds:.1f} s of speech are in {path}")
 
 
 def _needed(folder: ToolFolder | None) -> ToolFolder:

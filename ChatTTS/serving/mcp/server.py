@@ -73,12 +73,12 @@ def make_server(
         """Speak a text: return it as mp3 or, with `play`, play it on the user's machine."""
         service = await loaded(context)
         from . import calls
-        from .spoken import Wish
+        from .spoken import SpeechSettings
 
-        wish = Wish(voice, seed, speed)
+        settings = SpeechSettings(voice, seed, speed)
         if play:
-            return [TextContent(text=await calls.play(service, text, wish, may_play=may_play))]
-        return await calls.spoken_content(service, text, wish)
+            return [TextContent(text=await calls.play(service, text, settings, may_play=may_play))]
+        return await calls.spoken_content(service, text, settings)
 
     @server.tool(structured_output=False)
     async def save(
@@ -93,10 +93,10 @@ def make_server(
         """Speak a text into a file, such as hello.mp3 (mp3, wav, flac, opus or aac)."""
         service = await loaded(context)
         from . import calls
-        from .spoken import Wish
+        from .spoken import SpeechSettings
 
-        wish = Wish(voice, seed, speed)
-        return await calls.save_text(service, place(), text, file, wish, overwrite=overwrite)
+        settings = SpeechSettings(voice, seed, speed)
+        return await calls.save_text(service, place(), text, file, settings, overwrite=overwrite)
 
     @server.tool(structured_output=False)
     async def read_document(
@@ -111,11 +111,11 @@ def make_server(
         """Read a document of the folder (txt, md, epub, srt, vtt, ssml) aloud into a file."""
         service = await loaded(context)
         from . import calls
-        from .spoken import Wish
+        from .spoken import SpeechSettings
 
-        wish = Wish(voice, seed, speed)
+        settings = SpeechSettings(voice, seed, speed)
         return await calls.save_document(
-            service, place(), document, file, wish, overwrite=overwrite
+            service, place(), document, file, settings, overwrite=overwrite
         )
 
     @server.tool(structured_output=False)

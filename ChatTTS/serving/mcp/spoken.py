@@ -21,7 +21,7 @@ CLIENT = "mcp"
 
 
 @dataclass(frozen=True)
-class Wish:
+class SpeechSettings:
     """The settings of a text's speech; ``SpeechRequest`` describes the fields."""
 
     voice: str | None = None
@@ -41,7 +41,7 @@ class Spoken:
     seconds: float
     left_out: tuple[str, ...]
 
-    def told(self, text: str) -> str:
+    def with_left_out(self, text: str) -> str:
         """Return ``text`` and, if there is any, what was left out."""
         if not self.left_out:
             return text
@@ -51,7 +51,7 @@ class Spoken:
 async def speak(
     service: SpeechService,
     texts: Sequence[str],
-    wish: Wish,
+    settings: SpeechSettings,
     take: Callable[[Samples], None],
     *,
     reads_ssml: bool = True,
@@ -73,16 +73,16 @@ async def speak(
     """
     left_out: dict[str, None] = {}
     refusal: UnspeakableError | None = None
-    seed = new_seed() if wish.seed is None else wish.seed
+    seed = new_seed() if settings.seed is None else settings.seed
     request_id, number, count = new_request_id(), 0, 0
     with service.hold():
         for index, text in enumerate(texts):
             request = SpeechRequest(
                 text,
-                voice=wish.voice or None,
-                speed=wish.speed,
+                voice=settings.voice or None,
+                speed=settings.speed,
                 seed=seed,
-                is_seeded=wish.seed is not None,
+                is_seeded=settings.seed is not None,
                 guard=service.guard_of(None, is_whole=True),
                 may_be_silent=True,
                 reads_ssml=reads_ssml,
@@ -118,26 +118,26 @@ async def speak(
 async def encoded(
     service: SpeechService,
     texts: Sequence[str],
-    wish: Wish,
+    settings: SpeechSettings,
     format: Format,
     *,
     reads_ssml: bool = True,
 ) -> tuple[bytes, Spoken]:
     """Return a sound file of texts, and what was spoken; raises as :func:`speak`."""
-    encoder = await service.in_thread(partial(Encoder, format, speed=wish.speed))
+    encoder = await service.in_thread(partial(Encoder, format, speed=settings.speed))
     parts: list[bytes] = []
 
     def take(samples: Samples) -> None:
         parts.append(encoder.push(samples))
 
-    spoken = await speak(service, texts, wish, take, reads_ssml=reads_ssml)
+    spoken = await speak(service, texts, settings, take, reads_ssml=reads_ssml)
 
     def whole() -> bytes:
         parts.append(encoder.finish())
         return encoder.as_file(b"".join(parts))
 
     data = await service.in_thread(whole)
-    return data, replace(spoken, seconds=spoken.seconds / wish.speed)
+    return data, replace(spoken, seconds=spoken.seconds / settings.speed)
 
 
 def _left_out_of(error: UnspeakableError) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
     watchers: Counter[str] = Counter()
     limits = service.settings.limits
 
-    def told(job: ScriptJob) -> ScriptInfo:
+    def info_of(job: ScriptJob) -> ScriptInfo:
         return script_info(job, limits.script_age_seconds)
 
     def file_of(job: ScriptJob, path: Path, media_types: Mapping[str, str]) -> FileAnswer:
@@ -112,7 +112,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         fields = options.model_dump(exclude_none=True, exclude={"script", "name", "file"})
         job = await jobs.accept(source, fields, Caller.of(request).client)
         headers = {"Location": f"{SCRIPTS}/{job.id}"}
-        return JSONResponse(told(job).model_dump(), 202, headers)
+        return JSONResponse(info_of(job).model_dump(), 202, headers)
 
     @router.get(
         SCRIPTS,
@@ -122,7 +122,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         responses=ERRORS,
     )
     async def list_scripts(request: Request) -> ScriptList:
-        return ScriptList(data=[told(job) for job in jobs.of(Caller.of(request).client)])
+        return ScriptList(data=[info_of(job) for job in jobs.of(Caller.of(request).client)])
 
     @router.get(
         SCRIPTS + "/{id}",
@@ -132,7 +132,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         responses=ERRORS | NOT_FOUND,
     )
     async def one_script(id: str, request: Request) -> ScriptInfo:
-        return told(jobs.get(id, Caller.of(request).client))
+        return info_of(jobs.get(id, Caller.of(request).client))
 
     @router.delete(
         SCRIPTS + "/{id}",

@@ -198,4 +198,4 @@ def _remember(memory: dict[str, list[Any]]) -> None:
         with KeptFolder(_FOLDER).writing(_FILE) as file:
             file.write(json.dumps(kept, indent=1).encode("utf-8"))
     except OSError as error:
-        logger.info("the hashes are not remembered: %s", error)
+        logger.info("the hashes cannot be saved: %s", error)

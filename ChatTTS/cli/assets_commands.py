@@ -73,7 +73,7 @@ def run_download(args: argparse.Namespace, console: Console) -> int:
     from ..checkpoints.hashes import check_hashes
 
     if assets.is_cached() and not args.force:
-        console.note("the full model is here already; --force fetches it again")
+        console.note("the full model is already downloaded; --force downloads it again")
     folder = assets.locate("huggingface", force_redownload=args.force)
     check_hashes(folder)
     print(folder.path)

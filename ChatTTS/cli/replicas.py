@@ -108,7 +108,7 @@ def replicated(
         options.check_here(load)
     prepare("chattts serve with replicas", own_cluster=args.ray_address is None)
     where = "" if args.ray_address is None else f" on {args.ray_address}"
-    console.note(f"starting {size} replicas{where}" if size else f"asking the replicas{where}")
+    console.note(f"starting {size} replicas{where}" if size else f"using the replicas{where}")
     from ..serving.replicas.on_ray.cluster import replicated_model
 
     with replicated_model(load, options, args.ray_address) as model:

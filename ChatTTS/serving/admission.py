@@ -279,8 +279,8 @@ class Admission:
         expected = self.expected_wait(client, priority)
         if expected is not None and now + expected > until:
             raise OverloadedError(
-                f"the request would wait about {math.ceil(expected)} s, which is longer than it "
-                "may: try again later, or allow a longer wait",
+                f"the request would wait about {math.ceil(expected)} s, which is longer than its "
+                "limit: try again later, or allow a longer wait",
                 retry_after=_retry_seconds(expected - (until - now)),
             )
 

@@ -175,7 +175,7 @@ class Server:
         if aborted:
             logger.warning("%d requests were dropped, as they took too long to finish", aborted)
         else:
-            logger.info("all requests were finished")
+            logger.info("all requests have finished")
 
 
 async def serve(

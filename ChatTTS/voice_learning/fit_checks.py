@@ -64,8 +64,8 @@ def wrong_transcripts(
     wrong = [
         LeftOut(
             name,
-            f"its transcript does not fit: it makes the sound likelier by {gain:.2f} nats a code "
-            f"than the same words backwards, and a right one by {LEAST_GAIN:g} or more",
+            f"its transcript does not match: it makes the sound likelier by {gain:.2f} nats per "
+            f"code than the same words backwards, and a right one by {LEAST_GAIN:g} or more",
         )
         for name, gain, judged in zip(names, gains, is_judged, strict=True)
         if judged and gain < LEAST_GAIN

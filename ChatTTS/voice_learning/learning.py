@@ -72,8 +72,8 @@ class LearnedVoice:
         from .picture import plot_search
 
         title = (
-            f"A speaker learned from {self.recordings.seconds:.0f} s: {self.held_before:.3f} nats "
-            f"a code before, {self.held:.3f} after"
+            f"A speaker learned from {self.recordings.seconds:.0f} s: {self.held_before:.3f} "
+            f"nats per code before, {self.held:.3f} after"
         )
         return plot_search(self.looks, path, title=title)
 
@@ -197,7 +197,7 @@ class Learner:
                     advance(self.settings.every)
                 bar.set_postfix_str(f"{look.held:.3f} nats")
                 logger.info(
-                    "start %d, step %d: %.4f nats a code learned, %.4f held out",
+                    "start %d, step %d: %.4f nats per code learned, %.4f held out",
                     *(look.start, look.step, look.learned, look.held),
                 )
 

@@ -251,7 +251,7 @@ class SocketSession(ABC):
             last_event = max(self._last_received, self.send_queue.last_written)
             idle = 0.0 if is_active else now - last_event
             if idle >= most:
-                return SocketClose(IDLE, f"no message came for {most:g} s")
+                return SocketClose(IDLE, f"no message arrived for {most:g} s")
             await asyncio.sleep(min(most - idle, pause))
 
     def _end_unused(self, now: float) -> None:

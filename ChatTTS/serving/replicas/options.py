@@ -157,7 +157,7 @@ class ReplicaOptions:
                 )
             if (needed := self.most * load.ranks) > (devices := torch.cuda.device_count()):
                 raise ConfigError(
-                    f"{self._named(load)} need {needed} GPUs, and there are {devices}: take fewer "
+                    f"{self._named(load)} need {needed} GPUs, and there are {devices}: use fewer "
                     "replicas or ranks"
                 )
 
@@ -172,8 +172,9 @@ class ReplicaOptions:
         """
         if (needed := self.most * load.ranks * load.threads) > cores:
             raise ConfigError(
-                f"{self._named(load)} of {load.threads} threads need {needed} cores, and there are "
-                f"{cores:g}: take fewer replicas{' or ranks' * (load.ranks > 1)} or fewer --threads"
+                f"{self._named(load)} of {load.threads} threads need {needed} cores, and there "
+                f"are {cores:g}: use fewer replicas{' or ranks' * (load.ranks > 1)} or fewer "
+                "--threads"
             )
 
     def _named(self, load: LoadOptions) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
 from .make_messages import PAGE, messages, messages_of, page
+from .support.places import ROOT
+
+ERRORS_OF_THE_PAGE = ROOT / "ChatTTS" / "serving" / "web" / "errors.js"
 
 
 def test_the_page_is_current() -> None:
@@ -45,3 +49,13 @@ def test_the_page_has_messages_of_each_kind() -> None:
 )
 def test_messages_are_found(source: str, kind: str, texts: set[str]) -> None:
     assert messages_of(ast.parse(source))[kind] == texts
+
+
+def test_the_page_in_the_browser_reads_messages_that_there_are() -> None:
+    """It tells some errors apart by their messages, where they have one code."""
+    source = ERRORS_OF_THE_PAGE.read_text(encoding="utf-8")
+    patterns = re.findall(r"/([^/\n]+)/(?:\.test\(message\)|, \")", source)
+    texts = [text for kind in messages().values() for text in kind]
+    parts = [part for pattern in patterns for part in pattern.split("|")]
+    assert len(parts) > 7
+    assert {part for part in parts if not any(re.search(part, text) for text in texts)} == set()

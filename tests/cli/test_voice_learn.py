@@ -67,7 +67,13 @@ def test_a_voice_is_learned_kept_and_shown(
     arguments = ["recordings", "--name", "anna", "--model", "bundled", "--from-sample"]
     assert main(["voice", "learn", *arguments, "--say", "it is me.", "--dtype", "float32"]) == 0
     out, err = capsys.readouterr()
-    for said in ("short.wav", "left out: it lasts 0.40 s", "at most", "with edith", "saved as anna"):
+    for said in (
+        "short.wav",
+        "left out: it lasts 0.40 s",
+        "at most",
+        "with edith",
+        "saved as anna",
+    ):
         assert said in err
     assert VoiceLibrary().load("anna").speaker == out.strip()
     names = {path.name for path in (tmp_path / "anna-learned").iterdir()}

@@ -420,7 +420,7 @@ def test_roles_from_a_file(tmp_path: Path) -> None:
         ("Anna = 3", "Anna must be a voice"),
         ("[Anna]\nspeed = 11", "Anna: speed"),
         ("[Anna]\ncolour = 1", "colour"),
-        ("Anna = ", "no TOML"),
+        ("Anna = ", "not valid TOML"),
     ):
         path.write_text(wrong)
         with pytest.raises(ScriptError, match=message):

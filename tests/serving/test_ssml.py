@@ -127,7 +127,7 @@ def test_what_is_left_out_is_told_or_refused(server: WholeServer) -> None:
         ('<!DOCTYPE a [<!ENTITY b "c">]>\n<speak>&b;</speak>', None),
         ("<speak>" + "<s>" * 100 + "a" + "</s>" * 100 + "</speak>", "nested deeper"),
         ("<speak>" + "word " * 3000 + "</speak>", "14999 characters"),
-        ("Hello [pause:1h] there.", "is no pause"),
+        ("Hello [pause:1h] there.", "is not a pause"),
         ("Hello." + " [pause:500s] Bye." * 2, "the pauses in the text"),
     ],
 )

@@ -57,7 +57,7 @@ def test_sigterm_lets_requests_finish(start: Start) -> None:
         process.said("shutting down")
         assert ask(process.url).json()["error"]["code"] == "shutting_down"
         assert reader.whole()
-    process.said("all requests were finished")
+    process.said("all requests have finished")
     assert process.status() == 0
 
 

@@ -117,7 +117,7 @@ def test_room_on_the_disk_is_limited(tmp_path: Path) -> None:
         assert post(server, text).status_code == 202
         full = post(server, text)
         assert full.status_code == 503
-        assert "room" in full.json()["error"]["message"]
+        assert "space" in full.json()["error"]["message"]
         model.may_go_on.set()
 
 

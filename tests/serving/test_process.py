@@ -53,7 +53,7 @@ def test_sigterm_lets_requests_finish(start: Start) -> None:
     process = start("--drain-delay", "0.1", "--shutdown-seconds", "600")
     with Reader(process.url, LONG) as reader:
         process.signal()
-        process.said("requests are still accepted for 0.1 s more")
+        process.said("requests are still accepted for 0.1 s")
         process.said("shutting down")
         assert ask(process.url).json()["error"]["code"] == "shutting_down"
         assert reader.whole()

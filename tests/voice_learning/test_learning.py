@@ -180,7 +180,9 @@ def test_wrong_transcripts_are_named(
         "1.wav"
     ]
     shifted, names = sequences_of(bundled, record(tmp_path / "shifted", waves, LINES[1:4]))
-    with pytest.raises(VoiceError, match=r"3 of 3 transcripts do not match.*0\.wav, 1\.wav, 2\.wav"):
+    with pytest.raises(
+        VoiceError, match=r"3 of 3 transcripts do not match.*0\.wav, 1\.wav, 2\.wav"
+    ):
         wrong_transcripts(language_model, shifted, names, vector)
 
 

@@ -107,8 +107,8 @@ def blend_speakers(parts: Sequence[tuple[Mapping[str, Any], str, float]], width:
     for fields, name, _ in parts:
         if "spk_emb" not in fields:
             raise VoiceError(
-                f"the voice {shown(name)} is a recording (a sample prompt), which has no vector to "
-                "blend: take voices that are speakers"
+                f"the voice {shown(name)} is a recording (a sample prompt), which has no vector "
+                "to blend: use voices that are speakers"
             )
         vectors.append(speaker.vector(fields["spk_emb"]))
     return speaker.encode(blend(vectors, [weight for _, _, weight in parts]))
@@ -119,7 +119,7 @@ def _part(part: str, text: str) -> Part:
     name, weight = (found[1].strip(), float(found[2])) if found else (part, 1.0)
     if not name or not weight > 0:
         raise VoiceError(
-            f"{shown(text)} is no blend of voices: write names and weights above 0, such as "
+            f"{shown(text)} is not a blend of voices: write names and weights above 0, such as "
             "anna:0.7,bert:0.3"
         )
     return name, weight

@@ -344,7 +344,7 @@ class Chat(ScriptCalls):
         early = parameters.as_low_latency(low_latency)
         aligns = word_times or checked_guard(guard) is not None
         if early is not None and not stream:
-            raise ConfigError("low_latency is about streams: give stream=True as well")
+            raise ConfigError("low_latency needs stream=True")
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
         texts = checked_texts(text)

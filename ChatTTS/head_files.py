@@ -106,7 +106,9 @@ def _write(assets: AssetFolder, choice: HeadChoice) -> Path | None:
         with folder.writing(name) as file:
             file.write(content)
     except (OSError, AssetError) as error:
-        logger.warning("the attention heads are not kept, every start finds them anew: %s", error)
+        logger.warning(
+            "the attention heads cannot be saved, so every start searches for them again: %s", error
+        )
         return None
     return folder.path / name
 

@@ -2,8 +2,8 @@
 
 A field is declared once, in one of the three dataclasses below. The bodies of REST and of
 scripts, the settings of the WebSocket, Riva's custom configuration, the arguments of the tools, the
-options of the commands, the keys of caches and the table of ``docs/serving.md`` are derived from
-its declaration. Only what a field does to the speech stands elsewhere.
+options of the commands, the keys of caches and the table of ``docs/serving/fields.md`` are derived
+from its declaration. Only what a field does to the speech stands elsewhere.
 
 Commands import this module for their options, so it imports nothing that takes long.
 """

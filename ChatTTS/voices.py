@@ -87,9 +87,9 @@ class SavedVoice:
         """
         if self.width != width:
             raise VoiceError(
-                f"the voice {self.name!r} was made with the model {self.model}, whose voices have "
-                f"{self.width} values; this model's have {width}: choose that model, or make the "
-                "voice anew"
+                f"the voice {self.name!r} was made with the model {self.model}, whose voices "
+                f"have {self.width} values; this model's have {width}: choose that model, or "
+                "make the voice again"
             )
         named = {"spk_emb": self.speaker, "spk_smp": self.sample, "txt_smp": self.transcript}
         return {field: value for field, value in named.items() if value is not None}
@@ -108,9 +108,11 @@ class SavedVoice:
         try:
             values = parse_json(text)
         except ValueError as error:
-            raise VoiceError(f"{where} is no JSON ({error}); make the voice anew") from error
+            raise VoiceError(
+                f"{where} is not valid JSON ({error}); make the voice again"
+            ) from error
         if not isinstance(values, dict) or any(values.get(k) != v for k, v in _FORMAT.items()):
-            raise VoiceError(f"{where} is no voice that this version of ChatTTS can read")
+            raise VoiceError(f"{where} is not a voice that this version of ChatTTS can read")
         given: dict[str, Any] = {key: values.get(key) for key in cls.__dataclass_fields__}
         texts = [given[key] for key in ("speaker", "sample", "transcript", "consent")]
         sound = (
@@ -122,7 +124,7 @@ class SavedVoice:
             and (bool(given["speaker"]) != bool(given["sample"]))
         )
         if not sound:
-            raise VoiceError(f"{where} is damaged; make the voice anew")
+            raise VoiceError(f"{where} is damaged; make the voice again")
         return cls(**given)
 
 
@@ -182,7 +184,8 @@ class VoiceLibrary:
         """Raise VoiceError if no voice can be saved as ``name``."""
         if check_name(name) in self and not overwrite:
             raise VoiceError(
-                f"a voice is called {name!r} already: choose another name, or replace it (--force)"
+                f"a voice named {name!r} already exists: choose another name, or replace it "
+                "(--force)"
             )
 
     def save(self, voice: SavedVoice, *, overwrite: bool = False) -> Path:
@@ -198,8 +201,8 @@ class VoiceLibrary:
             data = voice.to_json().encode("utf-8")
         except UnicodeEncodeError as error:
             raise VoiceError(
-                f"the voice {voice.name!r} has a text with half a character ({error.reason}); give "
-                "whole ones"
+                f"the voice {voice.name!r} has a text with an unpaired surrogate "
+                f"({error.reason}); remove it"
             ) from error
         from .audio.files import write_file
 
@@ -207,7 +210,7 @@ class VoiceLibrary:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_file(path, data)
         except (OSError, AudioError) as error:
-            raise VoiceError(f"the voice {voice.name!r} cannot be kept: {error}") from error
+            raise VoiceError(f"the voice {voice.name!r} cannot be saved: {error}") from error
         return path
 
     def remove(self, name: str) -> None:
@@ -225,7 +228,7 @@ class VoiceLibrary:
     def _existing(self, name: str) -> Path:
         path = self._path(name)
         if not path.is_file():
-            raise VoiceError(f"no voice is called {name!r}; `chattts voice list` shows all")
+            raise VoiceError(f"there is no voice named {name!r}; `chattts voice list` shows all")
         return path
 
     def _path(self, name: str) -> Path:
@@ -294,7 +297,7 @@ def find_voice(
     if wanted is None:
         return FoundVoice(defaults.speaker or "the model's own", {})
     if not isinstance(wanted, str):
-        raise VoiceError(f"a voice is named by text, not {shown(wanted)}")
+        raise VoiceError(f"the name of a voice must be text, not {shown(wanted)}")
     if wanted in adapters:
         return FoundVoice(wanted, {"adapter": wanted})
     if wanted in library:
@@ -312,8 +315,8 @@ def find_voice(
         return FoundVoice(wanted, {"spk_emb": blend_speakers(blended, width)})
     names = ", ".join([*adapters, *library.names(), *defaults.speakers]) or "there are none yet"
     raise VoiceError(
-        f"there is no voice {shown(wanted)}: it is no name ({names}), "
-        "no file and no speaker string. `chattts voice new --name NAME` makes one"
+        f"there is no voice {shown(wanted)}: it is not a name ({names}), a file or a speaker "
+        "string. `chattts voice new --name NAME` makes one"
     )
 
 
@@ -392,8 +395,8 @@ def _from_file(path: Path, width: int) -> dict[str, Any]:
 
         return {"spk_emb": read_legacy_speaker(path)}
     raise VoiceError(
-        f"{path} is no voice: that is a .json of the library, a .txt with a speaker string or a "
-        ".pt of old versions. To speak like a recording: --sample FILE --transcript TEXT"
+        f"{path} is not a voice: a voice is a .json of the library, a .txt with a speaker string "
+        "or a .pt of old versions. To speak like a recording: --sample FILE --transcript TEXT"
     )
 
 
@@ -428,4 +431,4 @@ def _read_text(path: Path) -> str:
     except OSError as error:
         raise VoiceError(f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise VoiceError(f"{path} is no voice: it is not UTF-8 text") from error
+        raise VoiceError(f"{path} is not a voice: it is not UTF-8 text") from error

@@ -1,4 +1,4 @@
-"""Write the table of request fields into docs/serving.md: `python -m tests.make_fields`."""
+"""Write the table of request fields into docs/serving/fields.md: `python -m tests.make_fields`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ChatTTS.request_fields import INTERFACES, REQUEST_FIELDS, RequestField
 
 from .support.places import ROOT
 
-DOCUMENT = ROOT / "docs" / "serving.md"
+DOCUMENT = ROOT / "docs" / "serving" / "fields.md"
 BEGIN, END = "<!-- fields: begin -->\n", "<!-- fields: end -->\n"
 
 

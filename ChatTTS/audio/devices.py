@@ -52,12 +52,12 @@ def find_sound_device(query: int | str | None = None) -> SoundDevice:
         except (ValueError, library.PortAudioError) as error:
             if query is None:
                 raise AudioError(
-                    f"there is no sound device to play on ({error}); write a sound file instead"
+                    f"no audio output device was found ({error}); write a sound file instead"
                 ) from error
             names = [d["name"] for d in library.query_devices() if d["max_output_channels"]]
             raise AudioError(
-                f"the sound device {query!r} cannot be found ({error}); "
-                f"name one of: {', '.join(names) or 'none is there'}"
+                f"the sound device {query!r} cannot be found ({error}); use one of: "
+                f"{', '.join(names) or 'none is there'}"
             ) from error
         return _with_format(library, query, found)
 
@@ -74,8 +74,8 @@ def _with_format(library: ModuleType, query: int | str | None, found: Any) -> So
         else:
             return SoundDevice(query, found["name"], rate, channels)
     raise AudioError(
-        f"the sound device {found['name']} cannot play ({reason}); close what else uses it, or "
-        "choose another"
+        f"the sound device {found['name']} cannot play ({reason}); close other programs that use "
+        "it, or choose another"
     ) from reason
 
 

@@ -99,7 +99,7 @@ def encode(
     except soundfile.LibsndfileError as error:
         raise AudioError(
             f"{format} with {subtype} cannot be written at {rate} samples a second "
-            f"({_reason(error)}); take 24000, which every format knows, or save as wav or flac"
+            f"({_reason(error)}); use 24000, which every format supports, or save as wav or flac"
         ) from error
     return buffer.getvalue()
 
@@ -226,12 +226,12 @@ def _open_sound(path: Path) -> Iterator[Any]:
         raise AudioError(f"{path} cannot be read: {error.strerror or error}") from error
     except soundfile.LibsndfileError as error:
         raise AudioError(
-            f"{path} is no sound file that can be read ({_reason(error)}); "
-            "convert it to wav, flac, mp3 or ogg"
+            f"{path} is not a readable sound file ({_reason(error)}); convert it to wav, flac, "
+            "mp3 or ogg"
         ) from error
     except TypeError as error:  # an ending such as .raw means samples without a header
         raise AudioError(
-            f"{path} has no header that tells its rate; convert it to wav, flac, mp3 or ogg"
+            f"{path} has no header that gives its sample rate; convert it to wav, flac, mp3 or ogg"
         ) from error
 
 

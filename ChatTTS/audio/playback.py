@@ -67,8 +67,8 @@ class Player:
                 self._stream.start()
         except library.PortAudioError as error:
             raise AudioError(
-                f"the sound device {self.device.name} cannot be opened ({error}); close what else "
-                "uses it, or choose another"
+                f"the sound device {self.device.name} cannot be opened ({error}); close other "
+                "programs that use it, or choose another"
             ) from error
 
     @property
@@ -210,7 +210,7 @@ class _PlaybackQueue:
         if self.is_closed:
             raise AudioError("the player is closed; nothing more can be played")
         if self._has_ended:
-            raise AudioError(f"the sound device {self._device.name} has ended the sound")
+            raise AudioError(f"the sound device {self._device.name} has stopped playing")
 
     def fill(self, out: Samples, frames: int, time: Any, status: Any) -> None:
         """Fill ``out`` (frames, channels); the callback of the device."""
@@ -244,7 +244,7 @@ class _PlaybackQueue:
     def _wait(self, signal: WakeSignal) -> None:
         """Wait until the queue has changed."""
         if not signal.wait(_PATIENCE_SECONDS):
-            raise AudioError(f"the sound device {self._device.name} takes no samples any more")
+            raise AudioError(f"the sound device {self._device.name} accepts no more samples")
 
 
 def _end(stream: Any) -> None:

@@ -154,7 +154,7 @@ def new_figure(path: StrPath, width: float, height: float) -> tuple[Any, Path]:
     figure = Figure(figsize=(width, height), dpi=120, facecolor="white", layout="constrained")
     known = figure.canvas.get_supported_filetypes()
     if target.suffix.lower().removeprefix(".") not in known:
-        raise AudioError(f"{target} is no picture's name; let it end in .png, .svg or .pdf")
+        raise AudioError(f"{target} is not an image file name; use .png, .svg or .pdf")
     check_target(target)
     return figure, target
 

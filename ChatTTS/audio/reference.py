@@ -39,7 +39,7 @@ def reference_audio(source: Any, sample_rate: int | None = None) -> Samples:
     if is_path(source):
         if sample_rate is not None:
             raise AudioError(
-                f"sample_rate is for arrays; {source} knows its own rate, so leave it out"
+                f"sample_rate is for arrays; {source} has its own rate, so leave sample_rate out"
             )
         name = str(source)
         # The header first, so that an hour of audio is refused before it is decoded.

@@ -122,7 +122,7 @@ def _to_array(wav: Any, name: str) -> NDArray[Any]:
     try:
         array = np.asarray(wav)
     except ValueError as error:
-        raise AudioError(f"{name} is no regular array of samples ({error})") from error
+        raise AudioError(f"{name} is not a regular array of samples ({error})") from error
     if array.dtype.kind in "OUSV":
         raise AudioError(
             f"{name} is of type {type(wav).__name__}, which holds no samples; "

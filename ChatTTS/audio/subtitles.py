@@ -79,7 +79,7 @@ def subtitle_format(path: StrPath) -> str:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in SUBTITLE_FORMATS:
         known = ", ".join(f".{each}" for each in SUBTITLE_FORMATS)
-        raise AudioError(f"{path} is no subtitle file that can be written: give one of {known}")
+        raise AudioError(f"{path} is not a subtitle format that can be written: use one of {known}")
     if kind in ("srt", "vtt", "ass"):
         _require_pysubs2()
     return kind

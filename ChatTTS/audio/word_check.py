@@ -124,7 +124,7 @@ def check_words(wav: Any, text: str, *, sample_rate: int = SAMPLE_RATE) -> WordC
     words = _WORD.findall(without_tags(text).lower().replace("\u2019", "'"))
     if not words:
         raise AudioError(
-            f"the text {text[:60]!r} has no English word, and the recogniser knows only English"
+            f"the text {text[:60]!r} has no English word, and the recogniser supports only English"
         )
     recogniser = _recogniser()
     known = [recogniser.lookup_word(word) is not None for word in words]

@@ -148,7 +148,7 @@ def _absolute(custom_path: str | os.PathLike[str]) -> Path:
     try:
         return Path(custom_path).expanduser().absolute()
     except (RuntimeError, TypeError) as error:  # ~ of a user without a home folder, or no path
-        raise ConfigError(f"custom_path={shown(custom_path)} is no folder ({error})") from error
+        raise ConfigError(f"custom_path={shown(custom_path)} is not a folder ({error})") from error
 
 
 def _local(path: Path | None, force_redownload: bool) -> AssetFolder:
@@ -237,7 +237,7 @@ def _whole(folder: AssetFolder) -> AssetFolder:
     """Return ``folder``, or raise with the names of all missing files."""
     if not folder.path.is_dir():
         raise AssetError(
-            f"there is no folder {folder.path}; name one that holds asset/, or use "
+            f"there is no folder {folder.path}; give one that contains asset/, or use "
             "source='huggingface' (the published checkpoint) or source='bundled'"
         )
     missing = folder.missing()

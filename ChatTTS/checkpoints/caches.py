@@ -49,7 +49,7 @@ def clear_cache(names: Collection[str]) -> list[CacheEntry]:
     unknown = [name for name in names if name not in entries]
     if unknown:
         raise ConfigError(
-            f"no cache is called {', '.join(map(repr, unknown))}; there are {', '.join(entries)}"
+            f"unknown cache {', '.join(map(repr, unknown))}; use one of {', '.join(entries)}"
         )
     chosen = [entry for name, entry in entries.items() if name in names]
     present = [entry for entry in chosen if os.path.lexists(entry.path)]
@@ -58,7 +58,8 @@ def clear_cache(names: Collection[str]) -> list[CacheEntry]:
             shutil.rmtree(entry.path)  # follows no links, and refuses one as the folder itself
         except OSError as error:
             raise AssetError(
-                f"{entry.path} cannot be deleted ({error}); close what uses it, or do it by hand"
+                f"{entry.path} cannot be deleted ({error}); close the programs that use it, or "
+                "delete it yourself"
             ) from error
     return present
 

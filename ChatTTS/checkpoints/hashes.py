@@ -108,9 +108,9 @@ def check_hashes(folder: AssetFolder) -> None:
         for check in different
     )
     raise AssetError(
-        f"{folder.asset} is not the published checkpoint: {named}. Run `chattts download --force` "
-        "to fetch it anew; to use these files all the same, pass "
-        f"source='custom', custom_path={str(folder.path)!r}"
+        f"{folder.asset} is not the published checkpoint: {named}. Run `chattts download "
+        "--force` to download it again; to use these files all the same, pass source='custom', "
+        f"custom_path={str(folder.path)!r}"
     )
 
 
@@ -198,4 +198,4 @@ def _remember(memory: dict[str, list[Any]]) -> None:
         with KeptFolder(_FOLDER).writing(_FILE) as file:
             file.write(json.dumps(kept, indent=1).encode("utf-8"))
     except OSError as error:
-        logger.info("the hashes are not remembered: %s", error)
+        logger.info("the hashes cannot be saved: %s", error)

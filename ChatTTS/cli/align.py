@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if named:
         print(f"the model's config.json names {_listed(named)}: they stay in use")
     elif found.file is None:
-        print("the choice could not be written; each start finds it again where it is needed")
+        print("the choice could not be saved; it is searched for again whenever it is needed")
     else:
         print(f"written to {found.file}")
     return 0

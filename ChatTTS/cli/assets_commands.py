@@ -73,7 +73,7 @@ def run_download(args: argparse.Namespace, console: Console) -> int:
     from ..checkpoints.hashes import check_hashes
 
     if assets.is_cached() and not args.force:
-        console.note("the full model is here already; --force fetches it again")
+        console.note("the full model is already downloaded; --force downloads it again")
     folder = assets.locate("huggingface", force_redownload=args.force)
     check_hashes(folder)
     print(folder.path)
@@ -109,7 +109,7 @@ def _folder(choice: ModelChoice) -> AssetFolder:
     if choice.path is None:
         return choice.find(download=False)
     if not choice.path.is_dir():
-        raise AssetError(f"there is no folder {choice.path}; name one that holds asset/")
+        raise AssetError(f"there is no folder {choice.path}; give one that contains asset/")
     return AssetFolder(choice.path.absolute(), "custom")
 
 

@@ -85,7 +85,7 @@ def _message(error: Exception, console: Console) -> str:
     if isinstance(error, ChatTTSError):
         return str(error)
     if isinstance(error, ImportError):
-        return f"{error}; `chattts doctor` says what is missing and what mends it"
+        return f"{error}; `chattts doctor` shows what is missing and how to fix it"
     more = "" if console.shows_traceback else " (-vv shows where)"
     return f"{type(error).__name__}: {error}{more}"
 

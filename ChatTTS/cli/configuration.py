@@ -137,7 +137,7 @@ class _Option:
 
     def _checked(self, value: Any, name: str) -> Any:
         if isinstance(value, str) and "\0" in value:
-            raise UsageError(f"{name} has the character NUL: write it without")
+            raise UsageError(f"{name} contains a NUL character: remove it")
         choices = self.action.choices
         if choices is not None and value not in choices:
             raise UsageError(f"{name} must be one of {', '.join(choices)}, not {shown(value)}")
@@ -259,7 +259,7 @@ class Configuration:
         except UnicodeEncodeError as error:
             line = text[: error.start].count("\n")
             key = lines[line].partition(" ")[0]
-            raise UsageError(f"{key} is no text in UTF-8, so no TOML file can have it") from error
+            raise UsageError(f"{key} is not UTF-8 text, so a TOML file cannot hold it") from error
         return text
 
     def _options(self) -> dict[str, _Option]:
@@ -283,7 +283,7 @@ class Configuration:
             option = options.get(name[len(self.prefix) :].lower())
             if option is None:
                 names = [f"{self.prefix}{key.upper()}" for key in options]
-                raise UsageError(f"{name} is of no option: {_remedy(name, names)}")
+                raise UsageError(f"{name} is not an option: {_remedy(name, names)}")
             yield option, option.from_text(text, name), Origin("environment", name)
 
 
@@ -323,13 +323,13 @@ def _from_file(path: Path, options: Mapping[str, _Option]) -> Iterator[_Setting]
     for written, value in _read(path).items():
         key = written.replace("-", "_")
         if key == _CONFIG:
-            raise UsageError(f"{path}: {written} names another file: write all into this one")
+            raise UsageError(f"{path}: {written} names another file: put all options into this one")
         option = options.get(key)
         if option is None:
             remedy = _remedy(key, [name for name in options if name != _CONFIG])
-            raise UsageError(f"{path}: {shown(written)} is of no option: {remedy}")
+            raise UsageError(f"{path}: {shown(written)} is not an option: {remedy}")
         if key in found:
-            raise UsageError(f"{path}: {key} is there twice, with dashes, too: leave one out")
+            raise UsageError(f"{path}: {key} appears twice, also spelled with dashes: remove one")
         found.add(key)
         yield option, option.from_toml(value, f"{path}: {written}"), Origin("file", key, path)
 
@@ -345,9 +345,9 @@ def _read(path: Path) -> dict[str, Any]:
         reason = error.strerror or error
         raise UsageError(f"the configuration {path} cannot be read: {reason}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: the configuration is no text in UTF-8") from error
+        raise UsageError(f"{path}: the configuration is not UTF-8 text") from error
     except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
-        raise UsageError(f"{path}: the configuration is no TOML: {error}") from error
+        raise UsageError(f"{path}: the configuration is not valid TOML: {error}") from error
     return table
 
 
@@ -357,7 +357,9 @@ def _refuse_contradictions(layer: Sequence[_Setting]) -> None:
     for option, value, origin in layer:
         if option.is_flag and value:
             if option.dest in flags:
-                raise UsageError(f"{flags[option.dest]} contradicts {origin}: let one be false")
+                raise UsageError(
+                    f"{flags[option.dest]} contradicts {origin}: set one of them to false"
+                )
             flags[option.dest] = origin
 
 

@@ -78,7 +78,7 @@ def confirm(question: str, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin or not sys.stdin.isatty():
-        raise UsageError(f"{question} There is no terminal to ask on; say yes with -y")
+        raise UsageError(f"{question} There is no terminal to answer on; confirm with -y")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

@@ -64,9 +64,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
         print(table(*((f" {f.mark or ' '}", f.name, f.value) for f in found)))
     problems = [finding for finding in findings if finding.mark == _PROBLEM]
     if not problems:
-        print("Everything that is needed is here.")
+        print("Everything that is needed is installed.")
         return 0
-    print("To mend it:")
+    print("To fix it:")
     wanted = [shlex.quote(problem.requirement) for problem in problems if problem.requirement]
     remedies = [_pip("install", *wanted)] if wanted else []
     for remedy in [*remedies, *(problem.remedy for problem in problems if problem.remedy)]:

@@ -69,11 +69,13 @@ def add_to(commands: Commands) -> None:
 def run(args: argparse.Namespace, console: Console) -> int:
     """Serve until the client leaves, or until Ctrl-C; return the exit status."""
     if args.engine != "velocity":
-        raise UsageError("the server needs --engine velocity: the other runs one call at a time")
+        raise UsageError(
+            "the server needs --engine velocity: the other engine runs one call at a time"
+        )
     if missing := [name for name in _PACKAGES if find_spec(name) is None]:
         raise EngineUnavailableError(
-            f"the packages for MCP are not here ({', '.join(missing)}): "
-            "pip install 'chattts-velocity[serve,mcp]'"
+            f"the packages for MCP are not installed ({', '.join(missing)}): pip install "
+            "'chattts-velocity[serve,mcp]'"
         )
     from ..serving.settings import Settings
 
@@ -105,7 +107,9 @@ def _keys(args: argparse.Namespace) -> tuple[str, ...]:
 
     keys = () if args.api_keys is None else read_keys(args.api_keys)
     if not keys and not is_loopback(args.host):
-        raise UsageError(f"every machine that reaches {args.host} could speak: give --api-keys")
+        raise UsageError(
+            f"every machine that can reach {args.host} could use this server: give --api-keys"
+        )
     return keys
 
 

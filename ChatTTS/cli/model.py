@@ -47,7 +47,7 @@ class ModelChoice:
 
         if self.source == "huggingface" and not download and not assets.is_cached():
             raise AssetError(
-                "the full ChatTTS model is not here, or only in part: `chattts download` fetches it"
+                "the full ChatTTS model is missing or incomplete: `chattts download` fetches it"
             )
         return assets.locate(self.source, self.path)
 

@@ -95,7 +95,7 @@ def add_text_options(parser: Parser) -> None:
         action="store_false",
         help="do not cut a long text into sentences",
     )
-    add_lexicon_option(group, "how words of yours are said")
+    add_lexicon_option(group, "how to pronounce your own words")
 
 
 def add_language_option(group: Any) -> None:
@@ -257,7 +257,7 @@ def adapter_options(given: Sequence[str]) -> dict[str, Path]:
         if not folder:
             raise UsageError(f"--adapter takes NAME=FOLDER or FOLDER, not {text!r}")
         if name in folders:
-            raise UsageError(f"--adapter names {name!r} twice: give each adapter a name of its own")
+            raise UsageError(f"--adapter names {name!r} twice: give each adapter its own name")
         try:
             folders[check_adapter_name(name)] = Path(folder)
         except ConfigError as error:

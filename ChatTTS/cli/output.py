@@ -154,7 +154,7 @@ def _target(out: str | None, stream: bool, play: bool) -> OutputTarget:
     if out == "-" or (out is None and stream):
         if sys.stdout.isatty():
             raise UsageError(
-                "raw sound would go to the terminal: let it be played (--play), pipe it into a "
+                "raw audio would be written to the terminal: play it (--play), pipe it into a "
                 "player (| aplay -f S16_LE -r 24000), or name a file with -o"
             )
         return OutputTarget(piped=True, plays=play)

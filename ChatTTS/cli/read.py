@@ -145,7 +145,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.plan:
         return _print_plan(args)
     if args.out is None:
-        raise UsageError("-o/--out is required: the file of the sound; or --plan")
+        raise UsageError("-o/--out, the sound file, is required; or give --plan")
     out = Path(args.out)
     check_sound_file(out)
     if args.subtitles is not None:

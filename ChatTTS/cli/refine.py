@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if not read_config(choice).defaults.refine_trained:
         raise ConfigError(
             f"the model {choice.label} was not trained to refine texts; the full ChatTTS model "
-            "is: `chattts download`, then --model huggingface"
+            "was: `chattts download`, then --model huggingface"
         )
     chat = load_chat(choice, args, console)
     refined = chat.infer(text, refine_text_only=True, params_refine_text=params, **texts)

@@ -49,7 +49,7 @@ def wants_replicas(args: argparse.Namespace) -> bool:
         for name in ("min_replicas", "max_replicas"):
             if getattr(args, name) is not None:
                 raise UsageError(
-                    f"--{name.replace('_', '-')} is about replicas: give --data-parallel-size, too"
+                    f"--{name.replace('_', '-')} is for replicas: give --data-parallel-size as well"
                 )
         if args.ray_address is not None and _ranks(args) != 1:
             raise UsageError(
@@ -109,7 +109,7 @@ def replicated(
         options.check_here(load)
     prepare("chattts serve with replicas", own_cluster=args.ray_address is None)
     where = "" if args.ray_address is None else f" on {args.ray_address}"
-    console.note(f"starting {size} replicas{where}" if size else f"asking the replicas{where}")
+    console.note(f"starting {size} replicas{where}" if size else f"using the replicas{where}")
     from ..serving.replicas.on_ray.cluster import replicated_model
 
     with replicated_model(load, options, args.ray_address) as model:

@@ -161,7 +161,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     config = read_config(choice)
     voice = find_voice(args.voice, config, VoiceLibrary(), adapter_options(args.adapter))
     if args.sample is not None and "spk_smp" in voice.parameters:
-        raise UsageError(f"the voice {voice.label} is a sample already; leave out --sample")
+        raise UsageError(f"the voice {voice.label} is already a sample; leave out --sample")
 
     chat = load_chat(choice, args, console)
     arguments = {

@@ -72,7 +72,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
         from ..serving import server as _  # noqa: F401
     except ImportError as error:
         raise EngineUnavailableError(
-            f"the server's packages are not here ({error}): pip install 'chattts-velocity[serve]'"
+            f"the server's packages are not installed ({error}): pip install "
+            "'chattts-velocity[serve]'"
         ) from error
     with _logging(args.log_format, console) as note:
         if args.log_format != "json":
@@ -189,11 +190,11 @@ def _look_for_keys(path: str) -> None:
         os.stat(path)
     except PermissionError as error:
         raise UsageError(
-            "this user may not look for the file of API keys: change the rights of its folders"
+            "this user may not access the file of API keys: change the permissions of its folders"
         ) from error
     except OSError as error:
         raise UsageError(
-            "there is no such file of API keys: name a file with one key a line"
+            "the file of API keys does not exist: give a file with one key per line"
         ) from error
 
 
@@ -202,7 +203,9 @@ def _settings(args: argparse.Namespace) -> Settings:
     from ..serving.settings import MEBI, Limits, Settings
 
     if args.engine != "velocity":
-        raise UsageError("the server needs --engine velocity: the other runs one call at a time")
+        raise UsageError(
+            "the server needs --engine velocity: the other engine runs one call at a time"
+        )
     for name in ("port", "grpc_port", "wyoming_port"):
         port = getattr(args, name)
         if port is not None and not 0 <= port <= _LAST_PORT:

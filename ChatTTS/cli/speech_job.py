@@ -121,7 +121,7 @@ class SpeechJob:
         if uses:
             pairs = dict.fromkeys((use.text, use.saying) for use in uses)
             said = ", ".join(f"{text!r} as {saying!r}" for text, saying in pairs)
-            console.note(f"said by the lexicon: {_cut(said)}")
+            console.note(f"pronounced by the lexicon: {_cut(said)}")
         for spoken in (spoken for row in self._rows for spoken in row.utterances):
             if spoken.finish is not None and spoken.finish.value in _ENDINGS:
                 warn(f"{_shortened(spoken.text)} was {_ENDINGS[spoken.finish.value]}")

@@ -35,8 +35,8 @@ def gather_text(words: Sequence[str], files: Sequence[str], *, stream: bool = Fa
         text = " ".join(words)
     if not text.strip():
         raise UsageError(
-            "there is no text: name it (`chattts say Hello`), name a file (-f story.txt), or send "
-            "it to standard input"
+            "there is no text to speak: give it (`chattts say Hello`), give a file (-f "
+            "story.txt), or pipe it to standard input"
         )
     return text
 

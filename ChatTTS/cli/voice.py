@@ -93,7 +93,7 @@ def add_to(commands: Commands) -> None:
     add_model_option(listing)
 
     show = add_command(
-        actions, "show", run_show, "print a voice", "Print a voice of yours or of the model."
+        actions, "show", run_show, "print a voice", "Print one of your voices or of the model's."
     )
     show.add_argument("name", metavar="NAME")
     add_model_option(show)
@@ -127,7 +127,7 @@ def run_new(args: argparse.Namespace, console: Console) -> int:
             args.name, config.gpt.hidden_size, choice.label, speaker=string, seed=seed
         )
         path = library.save(voice, overwrite=args.force)
-        console.note(f"kept as {args.name} in {path}: chattts say Hello --voice {args.name}")
+        console.note(f"saved as {args.name} in {path}: chattts say Hello --voice {args.name}")
     console.note(f"model {choice.label}, seed {seed}")
     print(string)
     return 0
@@ -152,7 +152,7 @@ def run_from_audio(args: argparse.Namespace, console: Console) -> int:
         transcript=args.transcript.strip(),
     )
     path = library.save(voice, overwrite=args.force)
-    console.note(f"kept as {args.name} in {path}: chattts say Hello --voice {args.name}")
+    console.note(f"saved as {args.name} in {path}: chattts say Hello --voice {args.name}")
     return 0
 
 
@@ -170,7 +170,7 @@ def run_blend(args: argparse.Namespace, console: Console) -> int:
     if args.name is not None:
         voice = SavedVoice(args.name, width, choice.label, speaker=string)
         path = library.save(voice, overwrite=args.force)
-        console.note(f"kept as {args.name} in {path}: chattts say Hello --voice {args.name}")
+        console.note(f"saved as {args.name} in {path}: chattts say Hello --voice {args.name}")
     print(string)
     return 0
 
@@ -178,7 +178,7 @@ def run_blend(args: argparse.Namespace, console: Console) -> int:
 def _weighted(part: str) -> tuple[str, float]:
     parsed = parse_blend(part) or [(part, 1.0)]
     if len(parsed) != 1:
-        raise UsageError(f"name one voice a word, such as anna=0.7, not {part!r}")
+        raise UsageError(f"give one voice per word, such as anna=0.7, not {part!r}")
     return parsed[0]
 
 
@@ -203,7 +203,7 @@ def run_list(args: argparse.Namespace, console: Console) -> int:
         print(table(("NAME", "KIND", "FROM"), *lines))
     else:
         console.note("no voices have names yet: chattts voice new --name NAME")
-    console.note(f"yours lie in {library.folder}")
+    console.note(f"your voices are in {library.folder}")
     return 0
 
 
@@ -233,5 +233,5 @@ def run_remove(args: argparse.Namespace, console: Console) -> int:
         console.note("nothing was changed")
         return 1
     library.remove(args.name)
-    console.note(f"{args.name} is forgotten")
+    console.note(f"{args.name} is deleted")
     return 0

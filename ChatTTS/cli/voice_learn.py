@@ -100,13 +100,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
         if len(rows) > _MOST_ROWS:
             console.note(f"and {len(rows) - _MOST_ROWS} more, which are in {report}/report.json")
         console.note(
-            f"nats a code of the sentences that were held out: {learned.held_before:.3f} with "
+            f"nats per code of the sentences that were held out: {learned.held_before:.3f} with "
             f"{learned.began_at}, {learned.held:.3f} after {learned.seconds:.0f} s"
         )
         width = chat.config.gpt.hidden_size
         voice = SavedVoice(args.name, width, choice.label, speaker=learned.speaker)
         path = library.save(voice, overwrite=args.force)
-        console.note(f"kept as {args.name} in {path}: chattts say Hello --voice {args.name}")
+        console.note(f"saved as {args.name} in {path}: chattts say Hello --voice {args.name}")
         print(learned.speaker)
         _write_report(chat, learned, report, args, console)
     finally:
@@ -124,7 +124,7 @@ def _write_report(
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror or error}") from error
+        raise UsageError(f"{folder} cannot be created: {error.strerror or error}") from error
     said = args.say or sample_sentences(chat.config.defaults.language)[0]
     for name, speaker in (("before", learned.before), ("after", learned.speaker)):
         spoken = chat.infer(

@@ -82,7 +82,7 @@ class CheckpointAttributes:
         model = self._model
         if model is None:
             raise NotLoadedError(
-                "no checkpoint is loaded: call chat.load(), and look at what it returned; "
+                "no checkpoint is loaded: call chat.load(), and check what it returns; "
                 'chat.load("bundled") always works'
             )
         return model

@@ -20,9 +20,9 @@ def select_device(min_memory: int = 2047, experimental: bool = False) -> torch.d
         best = max(range(len(free)), key=free.__getitem__)
         if free[best] >= min_memory:
             return torch.device("cuda", best)
-        log.warning("cuda:%d has %d MiB left: the CPU is taken", best, free[best])
+        log.warning("cuda:%d has %d MiB left: the CPU is used", best, free[best])
     elif torch.backends.mps.is_available():
         if experimental:
             return torch.device("mps")
-        log.info("there is an Apple GPU; experimental=True takes it")
+        log.info("an Apple GPU is present; experimental=True uses it")
     return torch.device("cpu")

@@ -31,7 +31,7 @@ class ScriptNormalizer(TextNormalizer):
             if Path(map_file_path).is_file():
                 table = load_homophones(Path(map_file_path))
             else:
-                self.logger.warning("there is no table of homophones %s", map_file_path)
+                self.logger.warning("no table of homophones was found: %s", map_file_path)
         super().__init__(table)
 
 

@@ -185,7 +185,7 @@ class VoiceDefaults:
         if not 0 <= self.alignment_delay <= _LONGEST_DELAY:
             raise ConfigError(
                 f"config.json: defaults.alignment_delay is {self.alignment_delay:g} seconds; it "
-                f"lies between 0 and {_LONGEST_DELAY:g}"
+                f"must be between 0 and {_LONGEST_DELAY:g}"
             )
         if self.speaker is not None and self.speaker not in self.speakers:
             known = shown(", ".join(self.speakers)) if self.speakers else "none"

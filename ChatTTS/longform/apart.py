@@ -121,20 +121,20 @@ def read_bounded(data: bytes, reading: Reading) -> Script:
     characters = sum(len(line.text) for line in script.lines)
     if characters > reading.characters:
         raise ScriptTooLongError(
-            f"the script has {characters} characters; this server takes "
-            f"{reading.characters}: send it in parts, such as chapters"
+            f"the script has {characters} characters; the limit is {reading.characters}: send it "
+            "in parts, such as chapters"
         )
     most = most_lines(reading.characters)
     if len(script.lines) > most:
         raise ScriptTooLongError(
-            f"the script has {len(script.lines)} lines; this server takes {most}: send it in "
-            "parts, such as chapters"
+            f"the script has {len(script.lines)} lines; the limit is {most}: send it in parts, "
+            "such as chapters"
         )
     seconds = estimated_seconds(script)
     if seconds > reading.seconds:
         raise ScriptTooLongError(
-            f"the script would last about {seconds / 3600:.1f} hours with its pauses; this "
-            f"server takes {reading.seconds / 3600:g}: send it in parts"
+            f"the script would last about {seconds / 3600:.1f} hours with its pauses; the limit "
+            f"is {reading.seconds / 3600:g}: send it in parts"
         )
     if not any(is_speakable(line.text) for line in script.lines):
         raise Place(name).error("there is nothing to speak in it")

@@ -71,8 +71,8 @@ class Archive:
                     size += len(block)
                     if size > most:
                         raise ScriptError(
-                            f"{self.name}/{member}: it unpacks to more than {most >> 20} MB, which "
-                            "is too much here (a zip bomb?)"
+                            f"{self.name}/{member}: it unpacks to more than {most >> 20} MB, "
+                            "which is too much (a zip bomb?)"
                         )
                     parts.append(block)
         except ScriptError:
@@ -99,8 +99,8 @@ class Archive:
         info = self._zip.NameToInfo.get(member)
         if info is not None and info.compress_type not in _METHODS:
             raise ScriptError(
-                f"{self.name}/{member}: it is compressed in a way that books are not: an EPUB has "
-                "deflated and stored files alone"
+                f"{self.name}/{member}: its compression is not supported: an EPUB may only have "
+                "deflated and stored files"
             )
 
     def close(self) -> None:

@@ -133,7 +133,7 @@ def parse_script(
         return expanded(_NOTED_READERS[format](text, name, where))
     if format not in _READERS:
         known = ", ".join((*_NOTED_READERS, *_READERS))
-        raise ScriptError(f"{name}: there is no format {format!r}; take {known}")
+        raise ScriptError(f"{name}: unknown format {format!r}; use {known}")
     return expanded(_READERS[format](text, name))
 
 

@@ -26,7 +26,7 @@ def read_json_lines(text: str, name: str) -> Script:
         try:
             objects.append((parse_json(written), place))
         except ValueError as error:
-            raise place.error(f"it is no JSON ({error})") from error
+            raise place.error(f"it is not valid JSON ({error})") from error
     return _script(objects)
 
 
@@ -92,5 +92,5 @@ def _text(given: Mapping[str, Any], field: str, place: Place) -> str | None:
     try:
         (value or "").encode("utf-8")
     except UnicodeEncodeError as error:
-        raise place.error(f"the {field} has half a character") from error
+        raise place.error(f"the {field} contains an unpaired surrogate") from error
     return value

@@ -156,5 +156,5 @@ class KeptLines:
         except OSError as error:
             raise AudioError(
                 f"the folder {self.folder} {problem}: {error.strerror or error}; the lines in it "
-                "are not lost, and the next run goes on from them"
+                "are not lost, and the next run continues from them"
             ) from error

@@ -110,8 +110,8 @@ class LineSpeaker:
         spoken = self._kept.load(planned.key)
         if spoken is None:
             raise AudioError(
-                f"a line was deleted or damaged in {self._kept.folder} by another program; run it "
-                "again"
+                f"another program deleted or damaged a line in {self._kept.folder}; run the "
+                "command again"
             )
         return planned, spoken
 

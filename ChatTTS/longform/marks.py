@@ -96,7 +96,7 @@ def _silence(mark: re.Match[str], place: Place) -> float:
     silence = seconds(mark[2])
     if silence is None:
         raise place.error(
-            f"{mark[0]} is no pause: write [pause:1.5s] or [pause:300ms], at most "
+            f"{mark[0]} is not a pause: write [pause:1.5s] or [pause:300ms], at most "
             f"{LONGEST_PAUSE:g} s"
         )
     return silence

@@ -230,4 +230,4 @@ class Script:
         if name.isascii() and name.isdigit() and 1 <= int(name) <= len(self.chapters):
             return int(name) - 1
         titles = ", ".join(f"{n} {title}".strip() for n, title in enumerate(self.chapters, 1))
-        raise ScriptError(f"there is no chapter {shown(name)}; there are: {titles[:400]}")
+        raise ScriptError(f"there is no chapter {shown(name)}; the chapters are: {titles[:400]}")

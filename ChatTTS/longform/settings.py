@@ -150,7 +150,7 @@ def read_roles(path: str | Path) -> dict[str, Role]:
     except OSError as error:
         raise ScriptError(f"{path} cannot be read: {error.strerror or error}") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ScriptError(f"{path}: it is no TOML ({error})") from error
+        raise ScriptError(f"{path}: it is not valid TOML ({error})") from error
     return parse_roles(values, str(path))
 
 

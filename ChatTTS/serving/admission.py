@@ -170,12 +170,12 @@ class Admission:
         now = self.clock()
         if self.draining and not continues:
             raise OverloadedError(
-                "the server is shutting down and takes no more requests: ask another one",
+                "the server is shutting down and accepts no more requests: use another one",
                 retry_after=self._retry_after(self._queued_cost()),
                 draining=True,
             )
         if deadline is not None and deadline < now:
-            raise DeadlineError("the request's deadline had passed when it came")
+            raise DeadlineError("the request's deadline had already passed when it arrived")
         until = now + self.limits.max_wait_seconds
         until = until if deadline is None else min(until, deadline)
         must_wait = not (self._has_place and self._may_run(client))
@@ -262,14 +262,15 @@ class Admission:
         limits = self.limits
         if self._waiting_of[client] >= limits.max_waiting_per_client:
             raise OverloadedError(
-                f"{limits.max_waiting_per_client} requests of yours wait already, which is the "
-                "limit: send the next when one of them is done",
+                f"you already have {limits.max_waiting_per_client} requests waiting, which is "
+                "the limit: send the next one when one of them has finished",
                 retry_after=self._retry_after(self._ahead(client, Priority.BATCH)),
                 own_limit=True,
             )
         if len(self._waiting) >= limits.max_waiting:
             raise OverloadedError(
-                f"{limits.max_waiting} requests wait already, which is the limit: try again later",
+                f"{limits.max_waiting} requests are already waiting, which is the limit: try "
+                "again later",
                 retry_after=self._retry_after(self._queued_cost()),
             )
 
@@ -278,8 +279,8 @@ class Admission:
         expected = self.expected_wait(client, priority)
         if expected is not None and now + expected > until:
             raise OverloadedError(
-                f"the turn would come in about {math.ceil(expected)} s, which is too late: try "
-                "again later, or allow a longer wait",
+                f"the request would wait about {math.ceil(expected)} s, which is longer than its "
+                "limit: try again later, or allow a longer wait",
                 retry_after=_retry_seconds(expected - (until - now)),
             )
 
@@ -344,8 +345,8 @@ class Admission:
     def _expire(self, ticket: Ticket) -> None:
         ticket.reject(
             DeadlineError(
-                f"the turn did not come within {ticket.waited:.3g} s: try again later, or allow a "
-                "longer wait",
+                f"the request was not started within {ticket.waited:.3g} s: try again later, or "
+                "allow a longer wait",
                 retry_after=self._retry_after(self._ahead(ticket.client, ticket.priority)),
             )
         )

@@ -53,7 +53,7 @@ class Authenticator:
         # Every key is compared, so that the time does not tell which one matches.
         matches = [hmac.compare_digest(digest, known) for known in self._digests]
         if not any(matches):
-            raise AuthenticationError("this API key is not known here")
+            raise AuthenticationError("this API key is not valid")
         return f"key-{digest.hex()[:_LABEL_LENGTH]}"
 
 
@@ -70,7 +70,7 @@ def read_keys(path: Path) -> tuple[str, ...]:
     stripped = (line.strip() for line in lines)
     keys = tuple(line for line in stripped if line and not line.startswith("#"))
     if not keys:
-        raise ConfigError(f"{path} holds no API key: write one a line, or leave the file out")
+        raise ConfigError(f"{path} contains no API key: write one per line, or leave the file out")
     return keys
 
 

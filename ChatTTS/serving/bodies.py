@@ -58,7 +58,7 @@ def from_json(data: str | bytes, what: str, *, param: str | None = None) -> Any:
     try:
         return json.loads(data, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"{what} is no JSON that can be read", param=param) from error
+        raise BadRequestError(f"{what} is not valid JSON", param=param) from error
 
 
 def json_object(data: str | bytes, what: str = "the body") -> dict[str, Any]:
@@ -94,7 +94,7 @@ async def read_body(request: Request, model: type[M]) -> M:
         try:
             json.dumps(fields, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise BadRequestError("the body holds half of a surrogate pair, no text") from None
+            raise BadRequestError("the body contains an unpaired surrogate") from None
     return validated(fields, model)
 
 
@@ -114,4 +114,4 @@ def validated(fields: object, model: type[M]) -> M:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")

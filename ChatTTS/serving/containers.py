@@ -54,7 +54,7 @@ def read(
     try:
         with av.open(io.BytesIO(data), format=container) as opened:
             if not opened.streams.audio:
-                raise AudioError("the recording has no sound in it")
+                raise AudioError("the recording contains no sound")
             stream = opened.streams.audio[0]
             if stream.codec_context.name not in _CODECS:
                 raise AudioError(
@@ -64,11 +64,11 @@ def read(
             _check_frames(stream.codec_context)
             for number, frame in enumerate(opened.decode(stream)):
                 if number == _MOST_FRAMES:
-                    raise AudioError("the recording has more pieces than recorders make")
+                    raise AudioError("the recording has too many packets")
                 check(frame.sample_rate, frame.layout.nb_channels)
                 rate = rate or frame.sample_rate
                 if frame.sample_rate != rate:
-                    raise AudioError("the recording changes its sample rate on the way")
+                    raise AudioError("the sample rate of the recording changes midway")
                 parts.append(_mono(frame))
                 count += len(parts[-1])
                 if count > most_seconds * rate:
@@ -78,7 +78,7 @@ def read(
     except (FFmpegError, ValueError) as error:
         raise AudioError("the recording cannot be read: it is damaged or cut off") from error
     if not count:
-        raise AudioError("the recording has no sound in it")
+        raise AudioError("the recording contains no sound")
     return np.concatenate(parts), rate
 
 
@@ -86,7 +86,7 @@ def _check_frames(codec: av.AudioCodecContext) -> None:
     """Raise AudioError for ALAC whose header promises frames of any size: they take gigabytes."""
     header = codec.extradata or b""
     if codec.name == "alac" and int.from_bytes(header[_ALAC_FRAME], "big") > _LONGEST_FRAME:
-        raise AudioError("the recording's frames are longer than ALAC has them")
+        raise AudioError("the recording's ALAC frames are too long")
 
 
 def _mono(frame: av.AudioFrame) -> Samples:

@@ -203,7 +203,7 @@ def full_disk(error: BaseException) -> StorageError | None:
         cause = cause.__cause__
     if cause is not None and cause.errno in (errno.ENOSPC, errno.EDQUOT):
         return StorageError(
-            "the disk is full: delete voices and scripts of yours that you do not need, or ask the "
+            "the disk is full: delete voices and scripts that you no longer need, or ask the "
             "server's operator to make room; then send the request again"
         )
     return None
@@ -228,7 +228,7 @@ def _answer(error: BaseException) -> ServingError:
         )
     if isinstance(error, ChatTTSError):
         return EngineFailedError(
-            "the speech engine could not do this request: try another seed or a shorter text; the "
-            "server's log has the cause"
+            "the speech engine could not process this request: try another seed or a shorter "
+            "text; the server's log has the cause"
         )
-    return ServingError("the server failed at this request; its log has the cause")
+    return ServingError("the server failed to process this request; its log has the cause")

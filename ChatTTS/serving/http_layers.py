@@ -190,7 +190,7 @@ class BodyMiddleware:
                 body = await self._read(receive, self._most(path), most_parts)
         except TimeoutError as error:
             raise SlowRequestError(
-                f"the body did not come within {self._seconds:g} s, which is this server's limit"
+                f"the body did not arrive within {self._seconds:g} s, which is this server's limit"
             ) from error
         if body is None:
             return
@@ -221,7 +221,7 @@ class BodyMiddleware:
                 parts.clear()
         if size > most:
             raise RequestTooLargeError(
-                f"the body is longer than {most} bytes, which is this server's limit here"
+                f"the body is longer than {most} bytes, which is the limit here"
             )
         if most_parts is not None and values + percents // _PERCENT_SIGNS > most_parts:
             raise RequestTooLargeError(
@@ -230,7 +230,7 @@ class BodyMiddleware:
             )
         # Every letter may be escaped as \uXXXX, and every comma of a text be a line end.
         if most_parts is not None and escapes > most_parts + size // _ESCAPE_BYTES:
-            raise RequestTooLargeError(f"the body has {escapes} escapes, which is too much here")
+            raise RequestTooLargeError(f"the body has {escapes} escapes, which is too many")
         if size <= _LONG_BODY:
             return _joined(parts)
         async with self._turns:  # the system has to find the memory, which takes milliseconds
@@ -312,5 +312,5 @@ class _BufferedRequest:
                 with anyio.fail_after(self._patience):
                     await self._send(part)
             except TimeoutError as error:
-                reason = f"the client took nothing of its answer for {self._patience:g} s"
+                reason = f"the client read nothing of the response for {self._patience:g} s"
                 raise DeadlineError(reason) from error

@@ -131,7 +131,7 @@ class _Dispatch:
 
 def _refusal(error: HTTPException, request: Request) -> ServingError:
     if error.status_code == 404:
-        return NotFoundError("this server does not know this address of the protocol")
+        return NotFoundError("this server does not support this address of the protocol")
     answer = BadRequestError(f"{request.method} cannot be used here: {error.detail}")
     answer.status = error.status_code
     return answer

@@ -12,7 +12,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import astuple
+from operator import add
 
 from ..audio.samples import Samples
 from ..errors import ChatTTSError
@@ -21,15 +22,12 @@ from ..pipeline.results import Piece
 from ..utils.garbage import return_free_memory
 from ..utils.locks import new_lock
 from ..utils.lru import CacheCounts
+from .engine_metrics import EngineState
 from .errors import UnavailableError
 from .local_model import LocalModel
 from .model import PieceStream, RefineJob, SpeechJob
 
 logger = logging.getLogger(__name__)
-
-# Counts since the start, which go on from one loading to the next; the others are of the present.
-_NAMES = [field.name for field in fields(Metrics)]
-_COUNTS = _NAMES[: _NAMES.index("engine_seconds") + 1]
 
 
 class IdleModel:
@@ -91,7 +89,7 @@ class IdleModel:
                     return False
                 self._model = None
             started = time.perf_counter()
-            self._past = _sum(self._past, model.metrics(), state=self._past)
+            self._past = _sum(self._past, model.metrics())
             model.close()
             del model
             return_free_memory()
@@ -196,13 +194,10 @@ class IdleModel:
         """Raise VoiceError if a speaker string does not belong to the checkpoint."""
         self._speaker.vector(speaker)
 
-    def metrics(self) -> Metrics:
-        """Return the counts of all engines since the start, and the state of the present one."""
-        model, past = self._model, self._past
-        if model is None:
-            return past
-        present = model.metrics()
-        return _sum(past, present, state=present)
+    def engines(self) -> list[EngineState]:
+        """Return the counts of the engines that were closed, and the present one, if any."""
+        past, model = EngineState(self._past, is_live=False), self._model
+        return [past] if model is None else [past, *model.engines()]
 
     def caches(self) -> Mapping[str, CacheCounts]:
         """Return the counts of the caches of voices; none while the model is unloaded."""
@@ -262,7 +257,6 @@ class _HeldStream:
                 self._leave()
 
 
-def _sum(first: Metrics, second: Metrics, *, state: Metrics) -> Metrics:
-    """Return the counts of both, with the present state of one."""
-    counts = {name: getattr(first, name) + getattr(second, name) for name in _COUNTS}
-    return replace(state, **counts)
+def _sum(first: Metrics, second: Metrics) -> Metrics:
+    """Return the sums of all counts."""
+    return Metrics(*map(add, astuple(first), astuple(second)))

@@ -76,8 +76,8 @@ def check_tls(settings: Settings) -> None:
     except OSError as error:
         raise ConfigError(
             f"TLS cannot use the certificate {certificate} with the key {key} "
-            f"({error.strerror or error}); name files in PEM that belong together, the key without "
-            "a password"
+            f"({error.strerror or error}); give a certificate and its key in PEM, the key "
+            "without a password"
         ) from error
 
 
@@ -231,8 +231,8 @@ def connection_limits(settings: Settings) -> tuple[int, int]:
     grpc = max(1, min(most, left - http))
     if http < most:
         logger.warning(
-            "this process may open so few files that it takes %d connections at a time and not %d: "
-            "raise the limit (ulimit -n, LimitNOFILE of systemd)",
+            "the limit of open files allows %d connections at a time instead of %d: raise it "
+            "(ulimit -n, LimitNOFILE of systemd)",
             http,
             most,
         )

@@ -25,6 +25,7 @@ from ..model.velocity.metrics import Metrics
 from ..pipeline.streams import SpeechStream
 from ..utils.locks import new_lock
 from ..utils.lru import CacheCounts
+from .engine_metrics import EngineState
 from .model import RefineJob, SpeechJob
 
 # Seed of the voice for a checkpoint without voices, so that every start has an equal voice.
@@ -113,6 +114,10 @@ class LocalModel:
     def metrics(self) -> Metrics:
         """Return the counts of the engine."""
         return self._engine.metrics()
+
+    def engines(self) -> list[EngineState]:
+        """Return the state of the engine."""
+        return [EngineState(self.metrics())]
 
     def caches(self) -> Mapping[str, CacheCounts]:
         """Return the counts of the caches of voices."""

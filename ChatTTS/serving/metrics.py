@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from prometheus_client import (
@@ -19,10 +19,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ..audio.samples import SAMPLE_RATE
-from ..model.velocity.metrics import Metrics
 from ..pipeline.decode.schedules import FRAMES_PER_SECOND
 from ..pipeline.results import Piece
 from ..utils.lru import CacheCounts
+from .engine_metrics import ENGINE_METRICS, KV_BLOCK_POSITIONS, KV_BLOCKS, EngineState
 from .errors import ServingError
 from .requests import SpeechRequest
 
@@ -138,12 +138,15 @@ class _CallbackCollector(Collector):
 class _CacheInfo(Collector):
     """The shape of the KV cache as labels, under the name that vLLM and llm-d use."""
 
-    def __init__(self, engine: Callable[[], Metrics]) -> None:
-        self._engine = engine
+    def __init__(self, engines: Callable[[], Sequence[EngineState]]) -> None:
+        self._engines = engines
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        metrics = self._engine()
-        labels = {"block_size": metrics.block_positions, "num_gpu_blocks": metrics.blocks}
+        engines = self._engines()
+        labels = {
+            "block_size": KV_BLOCK_POSITIONS.over(engines),
+            "num_gpu_blocks": KV_BLOCKS.over(engines),
+        }
         about = "The KV cache: positions of a block, and blocks on the device."
         gauge = GaugeMetricFamily("vllm:cache_config_info", about, labels=list(labels))
         gauge.add_metric([str(value) for value in labels.values()], 1)
@@ -238,14 +241,14 @@ class ServerMetrics:
     def watch(
         self,
         queue: Callable[[], tuple[int, int]],
-        engine: Callable[[], Metrics],
+        engines: Callable[[], Sequence[EngineState]],
         caches: Callable[[], dict[str, CacheCounts]],
     ) -> None:
         """Show what these callbacks return at each scrape.
 
         Args:
             queue: numbers of running and of waiting requests.
-            engine: the engine's metrics.
+            engines: the engine, or those of all replicas.
             caches: counts of the caches, by name.
         """
 
@@ -253,35 +256,19 @@ class ServerMetrics:
             running, waiting = queue()
             yield "chattts_running", "Requests that are spoken.", running
             yield "chattts_waiting", "Requests that wait for their turn.", waiting
-            metrics = engine()
-            yield "chattts_kv_blocks", "Blocks of the KV cache.", metrics.blocks
-            yield "chattts_kv_blocks_used", "Blocks that sequences hold.", metrics.used_blocks
-            used = metrics.used_blocks / max(1, metrics.blocks)
-            yield "chattts_kv_usage", "Share of the KV cache that sequences hold.", used
             # The names that load balancers for language models, such as llm-d's, look for.
             yield "vllm:num_requests_running", "As chattts_running.", running
             yield "vllm:num_requests_waiting", "As chattts_waiting.", waiting
-            yield "vllm:kv_cache_usage_perc", "As chattts_kv_usage, 0 to 1.", used
-            size = metrics.block_bytes
-            yield "chattts_kv_bytes", "Memory of the KV cache at most.", metrics.blocks * size
-            positions = metrics.block_positions
-            yield "chattts_kv_block_positions", "Positions of a block.", positions
-            touched = metrics.touched_blocks * size
-            yield "chattts_kv_touched_bytes", "Of that, what was ever used.", touched
-            prompt, hits = metrics.prompt_positions, metrics.cached_positions
-            yield "chattts_prompt_positions_total", "Prompt positions computed.", prompt
-            yield "chattts_prefix_hits_total", "Prompt positions the prompt cache had.", hits
-            preempted = metrics.preempted_recompute + metrics.preempted_swap
-            yield "chattts_preemptions_total", "Sequences that had to make room.", preempted
-            tokens = metrics.generated_tokens
-            yield "chattts_engine_tokens_total", "Tokens and frames drawn.", tokens
+            known = engines()
+            for metric in ENGINE_METRICS:
+                yield metric.name, metric.description, metric.over(known)
             for name, counts in caches().items():
                 yield f"chattts_{name}_cache_hits_total", f"Hits, {name}.", counts.hits
                 yield f"chattts_{name}_cache_misses_total", f"Misses, {name}.", counts.misses
                 yield f"chattts_{name}_cache_weight", f"Kept now, {name}.", counts.weight
 
         self.registry.register(_CallbackCollector(read))
-        self.registry.register(_CacheInfo(engine))
+        self.registry.register(_CacheInfo(engines))
 
     def render(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

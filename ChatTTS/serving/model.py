@@ -11,11 +11,11 @@ from ..audio.samples import Samples
 from ..config import Config
 from ..model.lora.names import Adapters
 from ..model.tokenizer import Tokenizer
-from ..model.velocity.metrics import Metrics
 from ..pipeline.results import Piece
 from ..request_fields import Manner
 from ..text.lexicon import Lexicon
 from ..utils.lru import CacheCounts
+from .engine_metrics import EngineState
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class SpeechModel(Protocol):
     def check_speaker(self, speaker: str) -> None:
         """Raise VoiceError if a speaker string does not belong to the checkpoint."""
 
-    def metrics(self) -> Metrics:
-        """Return counts of the engine, or the sums over all engines."""
+    def engines(self) -> Sequence[EngineState]:
+        """Return the state of the engine, or of those of all replicas."""
 
     def caches(self) -> Mapping[str, CacheCounts]:
         """Return the counts of the caches of voices."""

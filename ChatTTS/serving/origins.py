@@ -56,8 +56,8 @@ class OriginPolicy:
         if not self._is_loopback and (not _is_browser(headers) or _is_private(name)):
             return
         raise ForeignPageError(
-            f"this server is not called {str(name)[:80]!r}: ask for localhost, or start it "
-            "with --name and the name that a proxy gives it"
+            f"this server does not answer to the name {str(name)[:80]!r}: use localhost, or "
+            "start it with --name and the name that its proxy uses"
         )
 
     def is_silent_browser(self, headers: Mapping[str, str]) -> bool:

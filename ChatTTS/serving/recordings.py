@@ -50,7 +50,7 @@ async def sample_prompt(
     most = service.settings.limits.upload_bytes
     if len(data) > most:
         raise RequestTooLargeError(
-            f"the recording has {len(data)} bytes; this server takes {most}", param=param
+            f"the recording has {len(data)} bytes; the limit is {most}", param=param
         )
     samples, rate = await service.in_reader_thread(lambda: read_recording(data, param, raw))
     try:

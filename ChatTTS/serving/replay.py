@@ -77,6 +77,6 @@ class Replay:
 def other_sound() -> UnavailableError:
     """Return the error of a stream that cannot go on."""
     return UnavailableError(
-        "the place that spoke this text is gone, and another one would go on with another sound: "
+        "the replica that was speaking this text is gone, and another one would sound different: "
         "send the request again"
     )

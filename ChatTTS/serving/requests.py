@@ -54,7 +54,7 @@ def parse_priority(name: str) -> Priority:
         return Priority[name.upper()]
     except KeyError:
         raise BadRequestError(
-            f"there is no priority {name!r}: use interactive or batch", param="priority"
+            f"unknown priority {name!r}: use interactive or batch", param="priority"
         ) from None
 
 
@@ -188,5 +188,5 @@ def check_pauses(text: str) -> None:
         raise BadRequestError(str(error), param="input") from error
     if seconds > LONGEST_PAUSE:
         raise BadRequestError(
-            f"the pauses of the text are longer than {LONGEST_PAUSE:g} s together", param="input"
+            f"the pauses in the text add up to more than {LONGEST_PAUSE:g} s", param="input"
         )

@@ -101,7 +101,7 @@ def read_marked(text: str, *, strict: bool = False) -> MarkedText:
         start += len(line.text) + 1
     if sum(segment.pause for segment in segments) > LONGEST_PAUSE:
         raise BadRequestError(
-            f"the pauses of the text are longer than {LONGEST_PAUSE:g} s together", param="input"
+            f"the pauses in the text add up to more than {LONGEST_PAUSE:g} s", param="input"
         )
     return MarkedText("\n".join(s.text for s in segments), tuple(segments), script.warnings)
 

@@ -67,13 +67,13 @@ def make_service(chat: Chat | SpeechModel, settings: Settings) -> SpeechService:
     metrics = ServerMetrics()
     if settings.guard is not None and not (model.gives_attention and model.has_alignment_heads):
         raise ConfigError(
-            "a guard needs the times of words, which this checkpoint or its engine does not give: "
-            "run `chattts align`, or leave the guard out"
+            "a guard needs word times, which this checkpoint or its engine does not provide: run "
+            "`chattts align`, or leave the guard out"
         )
     service = SpeechService(model, voices, settings, metrics)
     metrics.watch(
         queue=lambda: (service.admission.running, service.admission.waiting),
-        engine=model.metrics,
+        engines=model.engines,
         caches=lambda: _caches(service),
     )
     return service
@@ -153,7 +153,7 @@ class Server:
             await service.in_reader_thread(load_readers_and_codecs)
             await service.warm_up()
             await scripts.start()
-            log_memory(service.model.metrics(), settings)
+            log_memory(service.model.engines(), settings)
             self._exit = starting.pop_all()
         return self
 
@@ -179,7 +179,7 @@ class Server:
         if aborted:
             logger.warning("%d requests were dropped, as they took too long to finish", aborted)
         else:
-            logger.info("all requests were finished")
+            logger.info("all requests have finished")
 
 
 async def serve(
@@ -207,14 +207,12 @@ async def serve(
         await _wait_for_any(stop, service.failed)
         if not service.failed.is_set():
             if settings.drain_seconds:
-                logger.info("requests are taken for %g s more", settings.drain_seconds)
+                logger.info("requests are still accepted for %g s", settings.drain_seconds)
                 service.start_draining()
                 await _wait_for_any(service.failed, seconds=settings.drain_seconds)
             logger.info("shutting down")
     if service.failed.is_set():
-        raise EngineDeadError(
-            "the engine failed, which the log told before: start the server again"
-        )
+        raise EngineDeadError("the engine failed (the log has the cause): restart the server")
 
 
 async def _wait_for_any(*events: asyncio.Event, seconds: float | None = None) -> None:

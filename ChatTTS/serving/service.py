@@ -281,7 +281,7 @@ class SpeechService:
             return request
         length, most = len(request.text), self.settings.limits.characters * _MARKUP
         if length > most:
-            message = f"the document has {length} characters; this server takes {most}"
+            message = f"the document has {length} characters; the limit is {most}"
             raise RequestTooLargeError(f"{message}: send it in parts", param="input")
         marked = await self.in_parsing_thread(
             lambda: read_marked(request.text, strict=request.strict)
@@ -338,8 +338,8 @@ class SpeechService:
         length = sum(len(part.text) for part in parts)
         if length > limit:
             raise RequestTooLargeError(
-                f"with the sayings of its lexicon the text has {length} characters; "
-                f"this server takes {limit}: send it in parts",
+                f"with its lexicon applied, the text has {length} characters; the limit is "
+                f"{limit}: send it in parts",
                 param="lexicon",
             )
         return tuple(use for part in parts for use in part.uses)
@@ -370,8 +370,8 @@ class SpeechService:
         """
         if not self.gives_word_times:
             raise BadRequestError(
-                "this server does not know the times of words: `chattts align` has found no "
-                "attention heads for its checkpoint, or its engine gives no attention",
+                "this server cannot give word times: `chattts align` found no attention heads "
+                "for its checkpoint, or its engine does not return attention",
                 param=param,
             )
 
@@ -479,12 +479,12 @@ class SpeechService:
         if self.state == "failed":
             raise UnavailableError(ENGINE_STOPPED)
         if self._is_closed:
-            raise OverloadedError("the server has shut down: ask another one", draining=True)
+            raise OverloadedError("the server has shut down: use another one", draining=True)
         check_pauses(text)
         limit = self.settings.limits.characters
         if len(text) > limit:
             raise RequestTooLargeError(
-                f"the text has {len(text)} characters; this server takes {limit}: send it in parts",
+                f"the text has {len(text)} characters; the limit is {limit}: send it in parts",
                 param="input",
             )
 

@@ -178,9 +178,12 @@ class Settings:
         for name in self.protocols:
             if name not in PROTOCOLS:
                 known = ", ".join(PROTOCOLS)
-                raise ConfigError(f"there is no protocol {name!r}: name some of {known}, or none")
+                raise ConfigError(f"unknown protocol {name!r}: choose from {known}, or none")
         if not self.host:  # a socket would bind every address
-            raise ConfigError("host must be named: 127.0.0.1 is this machine alone, 0.0.0.0 is all")
+            raise ConfigError(
+                "host must be given: 127.0.0.1 accepts connections from this machine only, "
+                "0.0.0.0 from all"
+            )
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ConfigError("TLS needs both a certificate and a key: give both or none")
         if self.result_cache_bytes < 0:
@@ -204,16 +207,18 @@ class Settings:
             )
         if self.wyoming_port is not None and self.api_keys and not self.wyoming_without_keys:
             raise ConfigError(
-                "Wyoming has no keys: its clients would speak here without one. Leave out "
-                "wyoming_port (--wyoming-port), or allow that with --wyoming-without-keys"
+                "the Wyoming protocol has no API keys, so its clients would need none: leave out "
+                "wyoming_port (--wyoming-port), or allow this with --wyoming-without-keys"
             )
         if not all(_PRINTABLE.fullmatch(key) for key in self.api_keys):
             # An HTTP header transports no other characters unchanged.
-            raise ConfigError("an API key must be of ASCII letters, digits and signs, no spaces")
+            raise ConfigError(
+                "an API key may contain only ASCII letters, digits and punctuation, no spaces"
+            )
         if self.needs_keys and not self.api_keys:
             raise ConfigError(
-                "this server must not start without API keys: set CHATTTS_API_KEYS or name a file "
-                "with --api-keys; or say with --open that every machine may ask"
+                "this server must not start without API keys: set CHATTTS_API_KEYS or give a "
+                "file with --api-keys, or allow every machine with --open"
             )
 
     @property

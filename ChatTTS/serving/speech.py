@@ -285,7 +285,9 @@ class Speech(AsyncIterator[Piece]):
     def check_complete(self) -> None:
         """Raise UnavailableError unless the request was spoken to its end."""
         if self.finish_reason not in ("stop", "length"):
-            raise UnavailableError("the server ended this request before its end: send it again")
+            raise UnavailableError(
+                "the server stopped before this request was finished: send it again"
+            )
 
     def is_generated(self, piece: Piece) -> bool:
         """Return whether all is there to be taken after this piece, which was given last."""

@@ -6,13 +6,14 @@ import logging
 import os
 import socket
 import tempfile
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from ..errors import ConfigError
-from ..model.velocity.metrics import Metrics
 from ..voices import VoiceLibrary
 from .connections import is_loopback
+from .engine_metrics import KV_BYTES, KV_TOUCHED_BYTES, EngineState
 from .listener import bind, check_tls
 from .settings import Settings
 
@@ -58,7 +59,7 @@ def _check_packages(settings: Settings) -> None:
             import_module(f".{module}", __package__)
         except ImportError as error:
             raise ConfigError(
-                f"{name}'s packages are not here ({error}): pip install "
+                f"{name}'s packages are not installed ({error}): pip install "
                 f"'chattts-velocity[{extra}]', or serve without it: {without}"
             ) from error
 
@@ -68,17 +69,17 @@ def warn_if_open(settings: Settings) -> None:
     if settings.api_keys or settings.needs_keys is False or is_loopback(settings.host):
         return
     logger.warning(
-        "NO KEYS: every machine that reaches %s may speak here, and upload, replace and delete "
-        "voices. Give it keys (--api-keys FILE), or listen on 127.0.0.1; --open says that this is "
-        "meant",
+        "NO API KEYS: every machine that can reach %s may use this server, and upload, replace "
+        "and delete voices. Set keys (--api-keys FILE), or listen on 127.0.0.1; --open confirms "
+        "that this is intended",
         settings.host,
     )
 
 
-def log_memory(metrics: Metrics, settings: Settings) -> None:
+def log_memory(engines: Sequence[EngineState], settings: Settings) -> None:
     """Log how much memory the server uses, and how much more it may use."""
-    cache = metrics.blocks * metrics.block_bytes
-    left = (metrics.blocks - metrics.touched_blocks) * metrics.block_bytes
+    cache = int(KV_BYTES.over(engines))
+    left = cache - int(KV_TOUCHED_BYTES.over(engines))
     results = settings.result_cache_bytes
     now = resident_bytes()
     logger.info(
@@ -115,6 +116,6 @@ def _check_folder(folder: Path, what: str) -> None:
             pass
     except OSError as error:
         raise ConfigError(
-            f"{what} cannot be kept in {folder} ({error.strerror or error}): make it a folder that "
-            f"this user may write, or name another one with --{what}"
+            f"{what} cannot be stored in {folder} ({error.strerror or error}): give this user "
+            f"write access to it, or choose another folder with --{what}"
         ) from error

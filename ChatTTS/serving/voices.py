@@ -158,7 +158,7 @@ class Voices:
             if meant is not None:
                 return VoiceInfo(name, "alias", False, meant.language, meant.id)
         raise UnknownVoiceError(
-            f"there is no voice {name[:80]!r}; GET {address} lists all of them",
+            f"there is no voice {name[:80]!r}; GET {address} lists all voices",
             param=param,
             is_address=True,
         )
@@ -246,7 +246,7 @@ class Voices:
             raise _unknown(name, "to blend")
         if "adapter" in found.parameters:
             raise VoiceError(
-                f"the voice {name!r} is an adapter, whose weights cannot be blended: take voices "
+                f"the voice {name!r} is an adapter, whose weights cannot be blended: use voices "
                 "that are speakers"
             )
         return found.parameters
@@ -315,14 +315,14 @@ class Voices:
         self.check_upload(name)
         if not consent.strip():
             raise BadRequestError(
-                "consent must say that the speaker agrees to the use of this voice",
+                "consent must state that the speaker agrees to this use of their voice",
                 param="consent",
             )
         if (speaker is None) == (sample is None):
             raise BadRequestError("give a recording or a speaker string, not both", param="name")
         if name not in self._library and len(self._library.names()) >= self._most:
             raise RequestTooLargeError(
-                f"{self._most} voices are kept already; delete one of them first"
+                f"{self._most} voices are already stored, which is the limit; delete one first"
             )
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         voice = SavedVoice(
@@ -351,7 +351,7 @@ class Voices:
         double = next((o for o in others if o != key and _skeleton(o) == _skeleton(key)), None)
         if double is not None:
             raise BadRequestError(
-                f"{name!r} looks like the voice {double!r}, in letters of another script: choose "
+                f"{name!r} looks like the voice {double!r} in letters of another script: choose "
                 "another name",
                 param="name",
             )
@@ -362,8 +362,8 @@ class Voices:
         is_taken = key in self._own or key in self._targets or is_vendor_voice(key)
         if is_taken and not self._may_shadow:
             raise BadRequestError(
-                f"{name!r} is a voice of this server, which other clients ask for: choose another "
-                "name (the operator may allow this one: API keys, or --allow-shadowing)",
+                f"{name!r} is a voice of this server that other clients use: choose another name "
+                "(the operator can allow this one with API keys or --allow-shadowing)",
                 param="name",
             )
 
@@ -387,9 +387,9 @@ def _unknown(name: str, purpose: str = "") -> UnknownVoiceError:
     """Return the error for a name of no voice."""
     shown = name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}..."
     return UnknownVoiceError(
-        f"there is no voice {shown!r}{purpose and ' '}{purpose}; GET /v1/audio/voices lists all of "
-        "them. `chattts serve` takes further names with --alias NAME=VOICE, and with "
-        "--unknown-voice default it speaks all others with its default voice"
+        f"there is no voice {shown!r}{purpose and ' '}{purpose}; GET /v1/audio/voices lists all "
+        "voices. `chattts serve` accepts more names with --alias NAME=VOICE, and with "
+        "--unknown-voice default speaks all other names with its default voice"
     )
 
 

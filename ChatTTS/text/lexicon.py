@@ -144,12 +144,12 @@ class Lexicon:
     def __post_init__(self) -> None:
         if len(self.entries) > MOST_ENTRIES:
             raise ConfigError(
-                f"the lexicon has {len(self.entries)} entries; the most are {MOST_ENTRIES}"
+                f"the lexicon has {len(self.entries)} entries; the limit is {MOST_ENTRIES}"
             )
         known = set()
         for entry in self.entries:
             if entry.word in known:
-                raise _wrong(entry.word, "it is there twice")
+                raise _wrong(entry.word, "it appears twice")
             known.add(entry.word)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -172,11 +172,11 @@ class Lexicon:
             return given
         if not isinstance(given, Mapping):
             raise ConfigError(
-                f"a lexicon must map words to sayings, not be {shown(given)}: "
+                f"a lexicon must map words to pronunciations, not be {shown(given)}: "
                 '{"nginx": "engine x"}'
             )
         if len(given) > MOST_ENTRIES:
-            raise ConfigError(f"the lexicon has {len(given)} entries; the most are {MOST_ENTRIES}")
+            raise ConfigError(f"the lexicon has {len(given)} entries; the limit is {MOST_ENTRIES}")
         return cls(tuple(_entry(word, said) for word, said in given.items()))
 
     @classmethod
@@ -193,7 +193,7 @@ class Lexicon:
             try:
                 entry = _entry(word, said)
                 if entry.word in entries:
-                    raise _wrong(entry.word, "it is there twice")
+                    raise _wrong(entry.word, "it appears twice")
             except ConfigError as error:
                 raise file.error(error, word) from error
             entries[entry.word] = entry

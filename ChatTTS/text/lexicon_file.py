@@ -51,11 +51,11 @@ def read_lexicon_file(path: Path) -> LexiconFile:
         raise ConfigError(f"the lexicon {path} cannot be read: {error}") from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
-        raise ConfigError(f"{path}, line {line}: the lexicon is no text in UTF-8") from error
+        raise ConfigError(f"{path}, line {line}: the lexicon is not UTF-8 text") from error
     try:
         return LexiconFile(path, text, tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path}: the lexicon is no TOML: {error}") from error
+        raise ConfigError(f"{path}: the lexicon is not valid TOML: {error}") from error
 
 
 def _line_of(word: str, text: str) -> str:

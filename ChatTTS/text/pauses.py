@@ -83,7 +83,7 @@ def _seconds(mark: re.Match[str]) -> float:
     found = seconds(mark[1])
     if found is None:
         raise TextError(
-            f"{shown(mark[0])} is no pause: write [pause:1.5s] or [pause:300ms], at most "
+            f"{shown(mark[0])} is not a pause: write [pause:1.5s] or [pause:300ms], at most "
             f"{LONGEST_PAUSE:g} s"
         )
     return found

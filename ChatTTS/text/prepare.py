@@ -106,5 +106,7 @@ def prepared(
 def _without_endless_words(text: str) -> str:
     """Return a piece between tags without overlong words, with a warning for each."""
     for word in _ENDLESS.findall(text):
-        logger.warning("%r... has %d letters, which is no word; left out", word[:_SHOWN], len(word))
+        logger.warning(
+            "%r... has %d letters, which is not a word; left out", word[:_SHOWN], len(word)
+        )
     return _ENDLESS.sub(" ", text)

@@ -60,5 +60,5 @@ def _home(variable: str) -> Path:
         return Path.home()
     except RuntimeError:  # no HOME, and the system does not know the user
         raise ConfigError(
-            f"this user has no home folder: set HOME, or {variable} to a folder of its own"
+            f"this user has no home folder: set HOME, or {variable} to a folder"
         ) from None

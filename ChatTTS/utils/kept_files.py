@@ -146,8 +146,8 @@ class KeptFolder:
                 reason = _why_not_ours(folder.stat())
             if reason is not None:
                 raise UnsafeFolderError(
-                    f"the cache folder {folder} {reason}: delete it, take that right from others "
-                    "(chmod go-w), or name another folder in the environment variable "
+                    f"the cache folder {folder} {reason}: delete it, remove that permission from "
+                    "others (chmod go-w), or name another folder in the environment variable "
                     "XDG_CACHE_HOME"
                 )
 

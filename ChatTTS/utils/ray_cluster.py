@@ -66,8 +66,8 @@ def cluster_at(address: str, setting: str) -> Iterator[None]:
     """
     if address.startswith("ray://"):
         raise ConfigError(
-            f"{setting} {address} is that of a Ray client: run this process on a host of the "
-            "cluster, and give host:port of its head, such as 10.0.0.1:6379, or auto"
+            f"{setting} {address} is for Ray clients: run this process on a host of the cluster, "
+            "and give host:port of its head, such as 10.0.0.1:6379, or auto"
         )
     if address != "auto":
         host, _, port = address.rpartition(":")
@@ -115,8 +115,8 @@ def shared_cluster(needed_by: str) -> Iterator[None]:
     with _SHARED.lock:
         if _SHARED.users and _SHARED.owner != os.getpid():
             raise EngineUnavailableError(
-                f"this process is a fork of one that is connected to Ray, where {needed_by} cannot "
-                "work: start this process anew (multiprocessing's spawn)"
+                f"this process is a fork of one that is connected to Ray, where {needed_by} "
+                "cannot work: use multiprocessing's spawn method"
             )
         if not is_connected():
             address = os.environ.get(_ADDRESS) or "local"
@@ -169,8 +169,8 @@ def other_version(found: str | None) -> ConfigError:
     """Return the error for a cluster with another version of the package; ``None``: with none."""
     there = "no chattts-velocity" if found is None else f"chattts-velocity {found}"
     return ConfigError(
-        f"the Ray cluster has {there}, and this process has {__version__}: install one version on "
-        "every host"
+        f"the Ray cluster has {there}, and this process has {__version__}: install the same "
+        "version on every host"
     )
 
 
@@ -184,7 +184,7 @@ def _connected(setting: str | None, **options: Any) -> Iterator[None]:
         ray.shutdown()
         if setting is not None:
             raise _no_cluster(options["address"], setting, error) from error
-        raise EngineUnavailableError(f"Ray does not start here: {error}") from error
+        raise EngineUnavailableError(f"Ray failed to start: {error}") from error
     except BaseException:
         ray.shutdown()
         raise
@@ -196,7 +196,7 @@ def _connected(setting: str | None, **options: Any) -> Iterator[None]:
 
 def _no_cluster(address: str, setting: str, error: Exception) -> EngineUnavailableError:
     return EngineUnavailableError(
-        f"no Ray cluster can be used at {address} ({error}): start one there with `ray start "
-        "--head`, with the versions of Ray and Python and the token (RAY_AUTH_TOKEN) that this "
-        f"process has, or leave out {setting} to start one here"
+        f"cannot use a Ray cluster at {address} ({error}): start one there with `ray start "
+        "--head`, with the same versions of Ray and Python and the same token (RAY_AUTH_TOKEN) "
+        f"as this process, or leave out {setting} to start one here"
     )

@@ -36,7 +36,7 @@ def prepare(needed_by: str, *, own_cluster: bool) -> None:
     """
     if importlib.util.find_spec("ray") is None:
         raise EngineUnavailableError(
-            f"{needed_by} needs Ray, which is not here: pip install "
+            f"{needed_by} needs Ray, which is not installed: pip install "
             "'chattts-velocity[serve,scale]', with Python 3.11 or newer"
         )
     for name, value in _ALWAYS.items():
@@ -48,6 +48,6 @@ def prepare(needed_by: str, *, own_cluster: bool) -> None:
         os.environ[_TOKEN] = secrets.token_hex(_TOKEN_BYTES)
     elif _TOKEN not in os.environ or _OWN_CLUSTER.items() - os.environ.items():
         raise EngineUnavailableError(
-            f"Ray was imported before {needed_by} could close its ports to others: start a Ray "
-            "yourself (ray.init) before, or import Ray after the model was loaded"
+            f"Ray was imported before {needed_by} could close its ports to other machines: call "
+            "ray.init() first, or import Ray after loading the model"
         )

@@ -101,7 +101,9 @@ def _readable(text: str, normalizer: Normalizer, tokenizer: Tokenizer) -> str:
     try:
         return prepare(text, normalizer, split_text=False)[0]
     except NothingToSpeakError:
-        raise _UnreadableError("its transcript has nothing that this checkpoint can read") from None
+        raise _UnreadableError(
+            "its transcript has nothing that this checkpoint can speak"
+        ) from None
 
 
 def _is_known(letter: str, tokenizer: Tokenizer) -> bool:

@@ -64,17 +64,17 @@ def wrong_transcripts(
     wrong = [
         LeftOut(
             name,
-            f"its transcript does not fit: it makes the sound likelier by {gain:.2f} nats a code "
-            f"than the same words backwards, and a right one by {LEAST_GAIN:g} or more",
+            f"its transcript does not match: it makes the sound likelier by {gain:.2f} nats per "
+            f"code than the same words backwards, and a right one by {LEAST_GAIN:g} or more",
         )
         for name, gain, judged in zip(names, gains, is_judged, strict=True)
         if judged and gain < LEAST_GAIN
     ]
     if len(wrong) > _MOST_WRONG * len(names):
         raise VoiceError(
-            f"{len(wrong)} of {len(names)} transcripts do not fit their recordings "
+            f"{len(wrong)} of {len(names)} transcripts do not match their recordings "
             f"({_listed([each.name for each in wrong])}): they are not what is said, or the "
-            "recordings are no speech, or speech in a language or of a kind that this checkpoint "
+            "recordings are not speech, or are speech of a language or kind that this checkpoint "
             "was not trained on"
         )
     return wrong
@@ -117,8 +117,8 @@ def other_speakers(profiles: NDArray[np.float64], names: Sequence[str]) -> list[
     if len(others) > _FEW * len(names):
         first = [name for name in names if name not in set(others)]
         raise VoiceError(
-            f"several people speak in these recordings. Alike are {_listed(first)}; and "
-            f"{_listed(others)}: give the recordings of one person, or say that they are "
+            f"several people speak in these recordings: {_listed(first)} are alike, and so are "
+            f"{_listed(others)}. Give the recordings of one person, or confirm that they are "
             "(one_speaker)"
         )
     reason = f"another person speaks than in the others (they differ by {found.distance:.2f} nats)"

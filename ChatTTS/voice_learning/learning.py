@@ -72,8 +72,8 @@ class LearnedVoice:
         from .picture import plot_search
 
         title = (
-            f"A speaker learned from {self.recordings.seconds:.0f} s: {self.held_before:.3f} nats "
-            f"a code before, {self.held:.3f} after"
+            f"A speaker learned from {self.recordings.seconds:.0f} s: {self.held_before:.3f} "
+            f"nats per code before, {self.held:.3f} after"
         )
         return plot_search(self.looks, path, title=title)
 
@@ -119,8 +119,8 @@ class Learner:
         """
         if from_sample and not self.known:
             raise VoiceError(
-                "there is no known voice to begin at: this checkpoint names no speakers, and none "
-                "is in the library. Leave from_sample off"
+                "there is no known voice to start from: this checkpoint has no named speakers, "
+                "and the library has none. Leave from_sample off"
             )
         # A caller may be in inference mode, which torch's other switches of gradients do not leave.
         with torch.inference_mode(False):
@@ -197,7 +197,7 @@ class Learner:
                     advance(self.settings.every)
                 bar.set_postfix_str(f"{look.held:.3f} nats")
                 logger.info(
-                    "start %d, step %d: %.4f nats a code learned, %.4f held out",
+                    "start %d, step %d: %.4f nats per code learned, %.4f held out",
                     *(look.start, look.step, look.learned, look.held),
                 )
 
@@ -298,7 +298,7 @@ def usable_speakers(strings: Mapping[str, str], speaker: Speaker) -> dict[str, s
         try:
             speaker.vector(string)
         except VoiceError as error:
-            logger.warning("the voice %r is passed over: %s", name, error)
+            logger.warning("the voice %r is skipped: %s", name, error)
         else:
             found[name] = string
     return found

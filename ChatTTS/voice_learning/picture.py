@@ -45,7 +45,7 @@ def plot_search(looks: Sequence[Look], path: StrPath, *, title: str) -> Path:
         if learned:
             axes.plot(*zip(*learned, strict=True), color=colour, linestyle=":", linewidth=1.2)
     axes.set_xlabel("steps (dotted: the sentences that are learned)")
-    axes.set_ylabel("nats a code (lower is likelier)")
+    axes.set_ylabel("nats per code (lower is likelier)")
     axes.legend(frameon=False, fontsize=8)
     axes.grid(color="#e4e7ec", linewidth=0.6)
     plain_axes(axes)

@@ -166,8 +166,8 @@ def _check_total(
         length = f"{total / 3600:.1f} hours" if total >= 3600 else f"{total / 60:.1f} minutes"
         raise VoiceError(
             f"{os.fspath(source)} has {length} of sound, more than {bounds.most_total / 60:g} "
-            "minutes, and a minute is enough for a voice: say how many seconds to take, or give a "
-            "folder with fewer recordings"
+            "minutes, and a minute is enough for a voice: give the number of seconds to use, or "
+            "give a folder with fewer recordings"
         )
 
 

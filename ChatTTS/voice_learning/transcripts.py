@@ -79,7 +79,7 @@ def _found(place: Path, text: str | None) -> list[Transcribed]:
             raise VoiceError(f"{place} has {len(found)} sound files and no transcripts: {_REMEDY}")
         return found
     if not place.is_file():
-        raise VoiceError(f"{place} is no folder of recordings and no sound file")
+        raise VoiceError(f"{place} is neither a folder of recordings nor a sound file")
     said = _transcript(place.with_suffix(".txt"), place.parent) if text is None else text.strip()
     if not said:
         raise VoiceError(f"{place} has no transcript: give its text, or {_REMEDY}")
@@ -128,7 +128,7 @@ def _listed(folder: Path) -> Iterator[Transcribed]:
         if not texts or not name:
             raise VoiceError(f"{where}: {shown(line)} is not `name|text`")
         if name in seen:
-            raise VoiceError(f"{where}: {shown(name)} stands there twice")
+            raise VoiceError(f"{where}: {shown(name)} appears twice")
         seen.add(name)
         path = _sound_file(folder, name, where)
         said = next((t for t in reversed(texts) if t), None)
@@ -146,7 +146,7 @@ def _sound_file(folder: Path, name: str, where: str) -> Path:
             try:
                 exists = path.is_file()
             except OSError as error:  # a name that is too long
-                raise VoiceError(f"{where}: {shown(name)} is no file's name ({error})") from error
+                raise VoiceError(f"{where}: {shown(name)} is not a file name ({error})") from error
             if exists:
                 _check_inside(path, folder, where)
                 return path

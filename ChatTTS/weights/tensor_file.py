@@ -195,7 +195,7 @@ class TensorFile(Mapping[str, Tensor]):
 def _parsed(header: bytes) -> dict[str, Any]:
     values = parse_json(header.decode("utf-8"))
     if not isinstance(values, dict):
-        raise ValueError("its header is no JSON object")
+        raise ValueError("its header is not valid JSON object")
     values.pop("__metadata__", None)
     return values
 

@@ -127,7 +127,7 @@ def test_minutes_of_vorbis_do_not_crash() -> None:
         ((x for x in (1.0, 2.0)), "of type generator, which holds no samples"),
         (None, "of type NoneType"),
         ("hello", "of type str"),
-        ([0.0, [1.0, 2.0]], "no regular array"),
+        ([0.0, [1.0, 2.0]], "not a regular array"),
     ],
 )
 def test_unusable_waveforms_are_named_and_leave_no_file(
@@ -155,7 +155,7 @@ def test_rates_that_a_format_lacks_are_refused() -> None:
         AudioError, match=r"opus with OPUS cannot be written at 44100 .*\(Opus only"
     ):
         encode(chirp(), "opus", 44_100)
-    with pytest.raises(AudioError, match=r"mp3 .* at 12345 samples a second \(.+\); take 24000"):
+    with pytest.raises(AudioError, match=r"mp3 .* at 12345 samples a second \(.+\); use 24000"):
         encode(chirp(), "mp3", 12_345)
     wrong: list[Any] = [0, -1, 24_000.5, "24000", True, None]
     for rate in wrong:
@@ -245,10 +245,10 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         read(tmp_path)
     for name, data in (("empty.wav", b""), ("text.mp3", b"hello " * 99)):
         (tmp_path / name).write_bytes(data)
-        with pytest.raises(AudioError, match=f"{name} is no sound file that can be read"):
+        with pytest.raises(AudioError, match=f"{name} is not a readable sound file"):
             read(tmp_path / name)
     (tmp_path / "a.raw").write_bytes(b"\0" * 99)
-    with pytest.raises(AudioError, match=r"a\.raw has no header that tells its rate"):
+    with pytest.raises(AudioError, match=r"a\.raw has no header that gives its sample rate"):
         read(tmp_path / "a.raw")
     soundfile.write(tmp_path / "none.wav", np.zeros(0), 24_000)
     with pytest.raises(AudioError, match="holds no samples"):

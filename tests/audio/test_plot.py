@@ -84,7 +84,7 @@ def test_identical_waveforms_can_be_drawn(tmp_path: Path) -> None:
 
 
 def test_pictures_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(AudioError, match=r"end in \.png, \.svg or \.pdf"):
+    with pytest.raises(AudioError, match=r"use \.png, \.svg or \.pdf"):
         plot_waveform(tone(), tmp_path / "a.wav")
     with pytest.raises(AudioError, match=r"the folder .* does not exist"):
         compare(tone(), tone(), plot=tmp_path / "missing" / "a.png")

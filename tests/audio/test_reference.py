@@ -118,7 +118,7 @@ def test_nan_in_a_file_and_a_rate_for_a_file(tmp_path: Path) -> None:
     soundfile.write(path, wav, 24_000, subtype="FLOAT")
     with pytest.raises(AudioError, match=r"a\.wav holds NaN"):
         reference_audio(path)
-    with pytest.raises(AudioError, match=r"sample_rate is for arrays; .* leave it out"):
+    with pytest.raises(AudioError, match=r"sample_rate is for arrays; .* leave sample_rate out"):
         reference_audio(path, 24_000)
     with pytest.raises(AudioError, match="sample_rate must be a positive whole number"):
         reference_audio(tone(), 0)

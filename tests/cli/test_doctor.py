@@ -50,7 +50,7 @@ def line(out: str, name: str) -> str:
 def test_a_good_installation(capsys: pytest.CaptureFixture[str]) -> None:
     status, out = report(capsys)
     assert status == 0
-    assert out.endswith("Everything that is needed is here.\n")
+    assert out.endswith("Everything that is needed is installed.\n")
     for package in packages.REQUIRED:
         assert not line(out, package.name).startswith(" !")
     assert sys.executable in line(out, "python")
@@ -76,7 +76,7 @@ def test_what_is_missing_is_mended_by_one_command(
     assert line(out, "soxr").startswith(" !")
     assert "missing" in line(out, "soxr")
     assert "6.3.0 does not fit transformers>=4.45,<6" in line(out, "transformers")
-    mends = out.partition("To mend it:\n")[2].splitlines()
+    mends = out.partition("To fix it:\n")[2].splitlines()
     assert len(mends) == 1
     assert mends[0].endswith("-m pip install 'transformers>=4.45,<6' 'numpy>=1.26' 'soxr>=0.5'")
     assert sys.executable in mends[0]
@@ -117,7 +117,7 @@ def test_the_sound_device(
     status, out = report(capsys)
     assert status == 0
     assert line(out, "playback").startswith(" -")
-    assert "no sound device" in line(out, "playback")
+    assert "no audio output device" in line(out, "playback")
 
 
 def test_without_portaudio_there_is_a_note(
@@ -211,7 +211,7 @@ sys.exit(main(["doctor"]))
     assert done.returncode == 1
     assert "\n0 0 1\n" in done.stdout
     assert "Traceback" not in done.stderr
-    assert done.stderr.count("`chattts doctor` says what is missing") == 1
+    assert done.stderr.count("`chattts doctor` shows what is missing") == 1
     wanted = [package.requirement for package in packages.REQUIRED]
     command = done.stdout.splitlines()[-1]
     assert [name for name in wanted if name not in command] == []

@@ -257,7 +257,7 @@ def test_protocols(serve: FakeServe, names: str, served: tuple[str, ...]) -> Non
 
 def test_an_unknown_protocol(serve: FakeServe, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--protocols", "telegraph"]) != 0
-    assert "there is no protocol 'telegraph'" in capfd.readouterr().err
+    assert "unknown protocol 'telegraph'" in capfd.readouterr().err
 
 
 def test_keys_of_the_environment_and_of_a_file(
@@ -285,7 +285,7 @@ def test_keys_of_the_environment_and_of_a_file(
         (["--tls-key", "k.pem"], 1, "both a certificate and a key"),
         (["--api-keys", "gone.txt"], 1, "gone.txt cannot be read"),
         (["--api-keys", "binary.txt"], 1, "binary.txt cannot be read"),
-        (["--api-keys", "empty.txt"], 1, "empty.txt holds no API key"),
+        (["--api-keys", "empty.txt"], 1, "empty.txt contains no API key"),
         (["--max-running", "0"], 1, "running must be above 0"),
         (["--max-wait-seconds", "nan"], 1, "wait_seconds must be above 0"),
         (["--result-cache", "-1"], 1, "result_cache_bytes"),

@@ -171,10 +171,10 @@ def test_verbosity_is_a_setting_as_well(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("file", "message"),
     [
-        ("prot = 1", "x.toml: 'prot' is of no option: did you mean port?"),
+        ("prot = 1", "x.toml: 'prot' is not an option: did you mean port?"),
         ("Max-Runing = 1", "did you mean max_running?"),
-        ("[limits]\nrunning = 1", "'limits' is of no option"),
-        ("zzz = 1", "x.toml: 'zzz' is of no option: leave it out"),
+        ("[limits]\nrunning = 1", "'limits' is not an option"),
+        ("zzz = 1", "x.toml: 'zzz' is not an option: leave it out"),
         ('port = "1"', "x.toml: port must be a whole number, such as port = 8000"),
         ("port = 1.0", "x.toml: port must be a whole number, such as port = 8000, not 1.0"),
         ("port = true", "x.toml: port must be a whole number"),
@@ -186,16 +186,16 @@ def test_verbosity_is_a_setting_as_well(monkeypatch: pytest.MonkeyPatch) -> None
         ("cors = [1]", 'cors must be text, such as cors = ["ORIGIN"], not 1'),
         ("host = 1979-05-27", 'x.toml: host must be text, such as host = "HOST"'),
         ('guard = "no"', "x.toml: guard must be one of retry, report, none, not 'no'"),
-        ('voice = "a\\u0000"', "x.toml: voice has the character NUL"),
+        ('voice = "a\\u0000"', "x.toml: voice contains a NUL character"),
         ("verbose = -1", "x.toml: verbose must be 0 or more, not -1"),
-        ("no_grpc = true\nno-grpc = true", "x.toml: no_grpc is there twice"),
+        ("no_grpc = true\nno-grpc = true", "x.toml: no_grpc appears twice"),
         (
             "open = true\nrequire_keys = true",
-            "open in x.toml contradicts require_keys in x.toml: let",
+            "open in x.toml contradicts require_keys in x.toml: set",
         ),
         ('config = "y.toml"', "x.toml: config names another file"),
-        ("port = ", "x.toml: the configuration is no TOML"),
-        ("port = 1" + "0" * 5000, "x.toml: the configuration is no TOML"),
+        ("port = ", "x.toml: the configuration is not valid TOML"),
+        ("port = 1" + "0" * 5000, "x.toml: the configuration is not valid TOML"),
         # Ranges, which the server checks.
         ("max_running = 0", "running must be above 0, not 0 (max_running in x.toml)"),
         ("max_wait_seconds = nan", "above 0, not nan (max_wait_seconds in x.toml)"),
@@ -219,7 +219,7 @@ def test_what_a_file_may_not_have(
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("PROT", "1", "CHATTTS_SERVE_PROT is of no option: did you mean CHATTTS_SERVE_PORT?"),
+        ("PROT", "1", "CHATTTS_SERVE_PROT is not an option: did you mean CHATTTS_SERVE_PORT?"),
         ("PORT", "x", "CHATTTS_SERVE_PORT must be a whole number, not 'x'"),
         ("DRAIN_DELAY", "x", "CHATTTS_SERVE_DRAIN_DELAY must be a number, not 'x'"),
         ("NO_GRPC", "maybe", "CHATTTS_SERVE_NO_GRPC must be true or false, or 1 or 0, not 'maybe'"),
@@ -278,7 +278,7 @@ def test_files_that_cannot_be_read(capfd: pytest.CaptureFixture[str]) -> None:
     assert "the configuration gone.toml cannot be read" in refused(capfd, "--config", "gone.toml")
     assert "the configuration . cannot be read" in refused(capfd, "--config", ".")
     Path("x.toml").write_bytes(b'host = "\xff"')
-    assert "x.toml: the configuration is no text in UTF-8" in refused(capfd, "--config", "x.toml")
+    assert "x.toml: the configuration is not UTF-8 text" in refused(capfd, "--config", "x.toml")
 
 
 # ---------------------------------------------------------------- keys
@@ -313,7 +313,7 @@ def test_a_file_names_the_file_of_the_keys(
     assert _SECRET not in out
     monkeypatch.setenv("CHATTTS_SERVE_API_KEYS", _SECRET)
     err = refused(capfd)
-    assert "name a file with one key a line (CHATTTS_SERVE_API_KEYS)" in err
+    assert "give a file with one key per line (CHATTTS_SERVE_API_KEYS)" in err
     assert _SECRET not in err
 
 
@@ -359,7 +359,7 @@ def test_texts_are_escaped() -> None:
 
 
 def test_what_no_toml_file_can_have_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
-    assert "voice is no text in UTF-8" in refused(capfd, "--voice", "a\udcff")
+    assert "voice is not UTF-8 text" in refused(capfd, "--voice", "a\udcff")
 
 
 def values(action: argparse.Action) -> st.SearchStrategy[list[str]]:
@@ -406,7 +406,7 @@ def test_the_help_names_both_other_ways(capfd: pytest.CaptureFixture[str]) -> No
 
 
 def test_the_file_of_the_documentation_is_one() -> None:
-    page = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "serving" / "configuration.md").read_text(encoding="utf-8")
     example = page.partition("```toml\n# serve.toml\n")[2].partition("```")[0]
     Path("x.toml").write_text(example, encoding="utf-8")
     args = _parse(["serve", "--config", "x.toml"])

@@ -185,7 +185,7 @@ def test_underruns_are_said(
     assert said is None or f", {said}" in err
 
 
-@pytest.mark.parametrize("mending", ["play", "libportaudio2", "no sound device"])
+@pytest.mark.parametrize("mending", ["play", "libportaudio2", "no audio output device"])
 def test_without_a_player_nothing_is_loaded(
     mending: str, chat: FakeChat, run: Run, device: FakeLibrary, monkeypatch: pytest.MonkeyPatch
 ) -> None:

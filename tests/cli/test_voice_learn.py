@@ -37,7 +37,7 @@ def test_bad_input_is_refused_before_the_model_is_loaded(
     VoiceLibrary().save(SavedVoice("bert", WIDTH, "bundled", speaker="一二三"))
     for arguments, status, message in (
         (("silent", "--name", "anna"), 1, "no transcripts"),
-        (("none", "--name", "anna"), 1, "no folder of recordings"),
+        (("none", "--name", "anna"), 1, "neither a folder of recordings"),
         (("good", "--name", "../anna"), 1, "cannot be called"),
         (("good", "--name", "bert"), 1, "already"),
         (("good", "--name", "anna", "--seconds", "9999"), 1, "at most 600"),
@@ -67,7 +67,13 @@ def test_a_voice_is_learned_kept_and_shown(
     arguments = ["recordings", "--name", "anna", "--model", "bundled", "--from-sample"]
     assert main(["voice", "learn", *arguments, "--say", "it is me.", "--dtype", "float32"]) == 0
     out, err = capsys.readouterr()
-    for said in ("short.wav", "left out: it lasts 0.40 s", "at most", "with edith", "kept as anna"):
+    for said in (
+        "short.wav",
+        "left out: it lasts 0.40 s",
+        "at most",
+        "with edith",
+        "saved as anna",
+    ):
         assert said in err
     assert VoiceLibrary().load("anna").speaker == out.strip()
     names = {path.name for path in (tmp_path / "anna-learned").iterdir()}

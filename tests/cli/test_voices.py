@@ -227,7 +227,7 @@ def test_a_voice_that_is_neither_name_file_nor_string_is_refused(
 ) -> None:
     library.save(ANNA)
     names = ", ".join(["anna", *config.defaults.speakers])
-    with pytest.raises(VoiceError, match=rf"no name \({names}\)") as caught:
+    with pytest.raises(VoiceError, match=rf"not a name \({names}\)") as caught:
         find_voice(wanted, config, library)
     assert len(str(caught.value)) < 300
 
@@ -311,7 +311,7 @@ def test_show(run: Run, config: Config) -> None:
     assert run("show", "clara")[1] == config.defaults.speakers["clara"] + "\n"
     status, out, err = run("show", "nobody")
     assert (status, out) == (1, "")
-    assert "no voice is called 'nobody'" in err
+    assert "there is no voice named 'nobody'" in err
 
 
 def test_remove_asks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -327,7 +327,7 @@ def test_remove_asks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         assert ("anna" in VoiceLibrary()) != gone
     status, _, err = run("remove", "anna", "-y")
     assert status == 1
-    assert "no voice is called 'anna'" in err
+    assert "there is no voice named 'anna'" in err
 
 
 def test_from_audio(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,8 @@ from ..support.riva_tools import same
 from ..support.serving_tools import PATIENCE, RunningServer, running_server
 
 EXAMPLES = ROOT / "examples" / "api"
-DOCUMENT = ROOT / "docs" / "serving.md"
+PAGES = sorted((ROOT / "docs" / "serving").glob("*.md"))
+DOCUMENTED = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py"))
 TEXT = "Good morning."
 SENTENCE = "It was very cold last night, and there was snow on the road."
@@ -355,12 +356,12 @@ def matches(template: str, path: str) -> bool:
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return DOCUMENT.read_text(encoding="utf-8")
+    return DOCUMENTED
 
 
 @pytest.mark.parametrize(
     ("kind", "code"),
-    [pytest.param(m[1], m[2], id=m[2].split()[0]) for m in _SNIPPET.finditer(DOCUMENT.read_text())],
+    [pytest.param(m[1], m[2], id=m[2].split()[0]) for m in _SNIPPET.finditer(DOCUMENTED)],
 )
 def test_a_snippet_runs(
     kind: str, code: str, running: Running, capsys: pytest.CaptureFixture[str]
@@ -369,7 +370,7 @@ def test_a_snippet_runs(
     code = running.here(code)
     if kind == "python":
         names: dict[str, Any] = {"__name__": "__main__"}
-        exec(compile(code, str(DOCUMENT), "exec"), names)
+        exec(compile(code, "docs/serving", "exec"), names)
         if "sound" in names:
             assert len(names["sound"]) > 24_000
         if "spoken_text" in code:

@@ -343,7 +343,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> No
             read_script(path)
     with pytest.raises(ScriptError, match="cannot be read"):
         read_script(tmp_path / "gone.txt")
-    with pytest.raises(ScriptError, match="no format"):
+    with pytest.raises(ScriptError, match="unknown format"):
         read_script(path, "pdf")
 
 

@@ -420,7 +420,7 @@ def test_roles_from_a_file(tmp_path: Path) -> None:
         ("Anna = 3", "Anna must be a voice"),
         ("[Anna]\nspeed = 11", "Anna: speed"),
         ("[Anna]\ncolour = 1", "colour"),
-        ("Anna = ", "no TOML"),
+        ("Anna = ", "not valid TOML"),
     ):
         path.write_text(wrong)
         with pytest.raises(ScriptError, match=message):
@@ -495,5 +495,5 @@ def test_a_kept_line_that_vanishes_is_an_error(
     standard: Chat, infer: Speaks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(line_speaker.LineSpeaker, "_speak", lambda *_: None)
-    with pytest.raises(AudioError, match="run it again"):
+    with pytest.raises(AudioError, match="run the command again"):
         list(standard.read("Hello there.", SETTINGS, folder=tmp_path))

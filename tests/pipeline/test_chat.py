@@ -403,7 +403,7 @@ def test_a_pause_is_silence_of_exactly_its_length(standard: Chat) -> None:
     assert np.allclose(paused[0], expected, atol=1e-6)
     pieces = standard.stream(text, **how)
     assert np.allclose(np.concatenate([p.samples for p in pieces]), expected, atol=1e-6)
-    with pytest.raises(TextError, match=r"\[pause:1h\]' is no pause"):
+    with pytest.raises(TextError, match=r"\[pause:1h\]' is not a pause"):
         standard.infer("Hello [pause:1h] there.", **how)
 
 

@@ -65,7 +65,7 @@ def test_a_cut_leaves_nothing(
             list(WAYS[way](proxy))
         assert proxy.cuts == 1
         assert eventually(lambda: not (service.admission.running or service.admission.waiting))
-    assert eventually(lambda: not (service.model.metrics().running or service._speaking))
+    assert eventually(lambda: not (service.model.engines()[0].metrics.running or service._speaking))
     # The question itself has a connection.
     assert eventually(lambda: open_connections(server) <= 1)
     assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -237,7 +237,7 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("nginx") is None, reason="no nginx")
 def test_nginx_understands_the_snippet(tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
-    document = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+    document = (ROOT / "docs" / "serving" / "deployment.md").read_text(encoding="utf-8")
     (snippet,) = re.findall(r"^```nginx\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)
     ports = set(re.findall(r"127\.0\.0\.1:(\d+)", snippet))
     assert ports == {str(port) for port in PORTS}

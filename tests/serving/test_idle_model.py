@@ -12,6 +12,7 @@ import pytest
 
 from ChatTTS.errors import AssetError
 from ChatTTS.model.velocity.metrics import Metrics
+from ChatTTS.serving.engine_metrics import ENGINE_METRICS, EngineState
 from ChatTTS.serving.errors import UnavailableError
 from ChatTTS.serving.idle_model import IdleModel
 from ChatTTS.serving.local_model import LocalModel
@@ -33,7 +34,10 @@ class Loaded(ToneModel):
         self.speaker = self._speaker
 
     def metrics(self) -> Metrics:
-        return Metrics(steps=10, running=self.running, blocks=7)
+        return Metrics(generated_tokens=10, running=self.running, blocks=7)
+
+    def engines(self) -> list[EngineState]:
+        return [EngineState(self.metrics())]
 
     def close(self) -> None:
         super().close()
@@ -149,11 +153,18 @@ def test_a_model_that_cannot_be_loaded_is_tried_again(loads: Loads) -> None:
 
 
 def test_counts_go_on_and_the_state_is_the_present_one(loads: Loads) -> None:
-    assert loads.idle.metrics() == Metrics(steps=10, blocks=7)
+    def shown() -> dict[str, float]:
+        engines = loads.idle.engines()
+        names = ("chattts_engines", "chattts_engine_tokens_total", "chattts_kv_blocks")
+        return {each.name: each.over(engines) for each in ENGINE_METRICS if each.name in names}
+
+    assert list(shown().values()) == [1, 7, 10]
     loads.unload()
-    assert loads.idle.metrics() == Metrics(steps=10)
+    assert list(shown().values()) == [0, 0, 10]
     asyncio.run(loads.speak())
-    assert loads.idle.metrics() == Metrics(steps=20, blocks=7)
+    assert list(shown().values()) == [1, 7, 20]
+    loads.unload()
+    assert list(shown().values()) == [0, 0, 20]
 
 
 def test_voices_are_checked_without_loading(loads: Loads) -> None:

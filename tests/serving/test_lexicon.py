@@ -96,7 +96,7 @@ def test_a_server_has_a_default_which_requests_extend(server: RunningServer) -> 
     [
         ({"nginx": ""}, "lexicon entry 'nginx': the saying is empty"),
         ({"nginx": "ˈɛn"}, "lexicon entry 'nginx': .*phonemes"),
-        ({"nginx": "x" * 200, "we": "y" * 200, "went": "z" * 200}, "with the sayings"),
+        ({"nginx": "x" * 200, "we": "y" * 200, "went": "z" * 200}, "with its lexicon applied"),
     ],
 )
 def test_a_bad_lexicon_is_one_error(
@@ -156,9 +156,9 @@ def test_a_dictionary_of_riva(written: str, entries: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("a b", "'a b' has no word and saying"),
-        ("nginx  engine x,,foo", "'foo' has no word"),
-        ("a  b,a  c", "'a' is there twice"),
+        ("a b", "'a b' must be a word and its pronunciation"),
+        ("nginx  engine x,,foo", "'foo' must be a word"),
+        ("a  b,a  c", "'a' appears twice"),
         ("tomato  /t @/", "'tomato': .*no sound for '@'"),
     ],
 )

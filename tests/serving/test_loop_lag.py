@@ -90,7 +90,7 @@ def test_what_is_no_base64_is_refused(text: str) -> None:
 
 
 def test_an_entry_that_is_far_too_long_is_not_read() -> None:
-    with pytest.raises(ConfigError, match="the most are 200"):
+    with pytest.raises(ConfigError, match="the limit is 200"):
         Lexicon.of({"a": "b " * 1_000_000})
 
 

@@ -111,16 +111,20 @@ def test_a_document_is_read(server: RunningServer, folder: ToolFolder) -> None:
 @pytest.mark.parametrize(
     ("tool", "fields", "words"),
     [
-        ("save", {"file": "../x.mp3"}, "no name of a file"),
-        ("save", {"file": "/x.mp3"}, "no name of a file"),
-        ("save", {"file": "link/x.mp3"}, "no name of a file"),
-        ("save", {"file": "a\0.mp3"}, "no name of a file"),
-        ("save", {"file": "a" * 300 + ".mp3"}, "no name of a file"),
+        ("save", {"file": "../x.mp3"}, "not a valid name for a file"),
+        ("save", {"file": "/x.mp3"}, "not a valid name for a file"),
+        ("save", {"file": "link/x.mp3"}, "not a valid name for a file"),
+        ("save", {"file": "a\0.mp3"}, "not a valid name for a file"),
+        ("save", {"file": "a" * 300 + ".mp3"}, "not a valid name for a file"),
         ("save", {"file": "x.exe"}, "must end with"),
         ("save", {"file": "x.mp3", "voice": "nobody"}, "no voice 'nobody'"),
         ("save", {"file": "x.mp3", "speed": 99}, "speed"),
-        ("speak", {"play": True}, "plays nothing"),
-        ("read_document", {"document": "link/outside.txt", "file": "x.mp3"}, "no name of a file"),
+        ("speak", {"play": True}, "plays no audio"),
+        (
+            "read_document",
+            {"document": "link/outside.txt", "file": "x.mp3"},
+            "not a valid name for a file",
+        ),
         ("read_document", {"document": "none.txt", "file": "x.mp3"}, "no document"),
     ],
 )
@@ -136,11 +140,11 @@ def test_what_is_refused(
 
 
 def test_files_are_not_replaced_by_accident(folder: ToolFolder) -> None:
-    with pytest.raises(BadRequestError, match="exists already"):
+    with pytest.raises(BadRequestError, match="already exists"):
         folder.new_file("note.md", overwrite=False)
     assert folder.new_file("note.md", overwrite=True) == folder.path / "note.md"
     (folder.path / "a.mp3").mkdir()
-    with pytest.raises(BadRequestError, match="exists already"):
+    with pytest.raises(BadRequestError, match="already exists"):
         folder.new_file("a.mp3", overwrite=True)
 
 

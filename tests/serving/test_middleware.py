@@ -39,7 +39,7 @@ def test_a_client_that_takes_nothing_is_cut_off() -> None:
         if message.get("more_body"):
             await asyncio.Event().wait()
 
-    with pytest.raises(DeadlineError, match="took nothing"):
+    with pytest.raises(DeadlineError, match="read nothing"):
         asyncio.run(run(send, patience=0.02))
 
 

@@ -53,11 +53,11 @@ def test_sigterm_lets_requests_finish(start: Start) -> None:
     process = start("--drain-delay", "0.1", "--shutdown-seconds", "600")
     with Reader(process.url, LONG) as reader:
         process.signal()
-        process.said("requests are taken for 0.1 s more")
+        process.said("requests are still accepted for 0.1 s")
         process.said("shutting down")
         assert ask(process.url).json()["error"]["code"] == "shutting_down"
         assert reader.whole()
-    process.said("all requests were finished")
+    process.said("all requests have finished")
     assert process.status() == 0
 
 
@@ -226,4 +226,4 @@ def test_a_server_without_keys_on_a_network_is_reported(
 ) -> None:
     warn_if_open(Settings(**settings))
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * is_warned
-    assert ("NO KEYS" in caplog.text) is is_warned
+    assert ("NO API KEYS" in caplog.text) is is_warned

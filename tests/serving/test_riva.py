@@ -281,7 +281,7 @@ def test_a_silent_stream_is_ended(server: RunningServer) -> None:
             next(call)
         over.set()
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    assert "no text came" in caught.value.details()
+    assert "no text arrived" in caught.value.details()
 
 
 # -- zero-shot -----------------------------------------------------------------------------

@@ -121,14 +121,14 @@ def test_what_is_left_out_is_told_or_refused(server: WholeServer) -> None:
         ("<speak>", "input:1: the document is damaged"),
         ("<speak> <break time='1s'/> </speak>", "nothing to speak"),
         ("<speak>a<break time='1h'/></speak>", "<break> needs a time"),
-        ("<speak>" + "a.<break time='500s'/>b." * 2 + "</speak>", "the pauses of the text"),
+        ("<speak>" + "a.<break time='500s'/>b." * 2 + "</speak>", "the pauses in the text"),
         ('<speak><voice name="nobody">a</voice></speak>', "there is no voice 'nobody'"),
         ('<speak><voice name="/etc/passwd">a</voice></speak>', "there is no voice"),
         ('<!DOCTYPE a [<!ENTITY b "c">]>\n<speak>&b;</speak>', None),
         ("<speak>" + "<s>" * 100 + "a" + "</s>" * 100 + "</speak>", "nested deeper"),
         ("<speak>" + "word " * 3000 + "</speak>", "14999 characters"),
-        ("Hello [pause:1h] there.", "is no pause"),
-        ("Hello." + " [pause:500s] Bye." * 2, "the pauses of the text"),
+        ("Hello [pause:1h] there.", "is not a pause"),
+        ("Hello." + " [pause:500s] Bye." * 2, "the pauses in the text"),
     ],
 )
 def test_bad_documents(

@@ -276,7 +276,7 @@ def test_idle_sockets_are_closed(chat: Chat) -> None:
     limits = with_limits(idle_seconds=0.2)
     with running_server(chat=chat, extend=EXTEND, **limits) as server:
         code, reason = refused(server)
-        assert (code, reason) == (4408, "nothing was said for 0.2 s")
+        assert (code, reason) == (4408, "no message arrived for 0.2 s")
 
 
 def test_session_close_says_all_and_closes(socket: Speaker) -> None:

@@ -306,7 +306,7 @@ def test_a_server_that_knows_no_words_says_so(
     assert client.get("/v1/status").json()["word_times"] is False
     for answer in (ask(client), ask(client, stream_format="sse"), caption(client)):
         assert answer.status_code == 400
-        assert "times of words" in answer.json()["error"]["message"]
+        assert "word times" in answer.json()["error"]["message"]
     assert caption(client, return_timestamps=False).status_code == 200
 
 

@@ -208,7 +208,7 @@ def test_a_client_that_leaves_frees_everything(server: WholeServer) -> None:
 
 
 def test_wyoming_and_keys(server: WholeServer) -> None:
-    with pytest.raises(ConfigError, match="Wyoming has no keys"):
+    with pytest.raises(ConfigError, match="the Wyoming protocol has no API keys"):
         Settings(api_keys=("k",), wyoming_port=10200)
     Settings(api_keys=("k",), wyoming_port=10200, wyoming_without_keys=True)
     with pytest.raises(ConfigError, match="must differ"):
@@ -252,4 +252,4 @@ def test_an_event_that_drips_ends_its_connection(half: bytes) -> None:
             told = b""
             while part := connection.recv(1000):
                 told += part
-        assert b"did not come within 0.3 s" in told
+        assert b"did not arrive within 0.3 s" in told

@@ -25,8 +25,8 @@ from ChatTTS.model.lora.names import Adapters
 from ChatTTS.model.script_tokenizer import ScriptTokenizer
 from ChatTTS.model.speaker import Speaker
 from ChatTTS.model.tokenizer import Tokenizer
-from ChatTTS.model.velocity.metrics import Metrics
 from ChatTTS.pipeline.results import Piece, Word
+from ChatTTS.serving.engine_metrics import EngineState
 from ChatTTS.serving.model import RefineJob, SpeechJob
 from ChatTTS.serving.scripts import planning
 from ChatTTS.serving.settings import Settings
@@ -103,8 +103,8 @@ class ToneModel:
     def check_speaker(self, speaker: str) -> None:
         self._speaker.vector(speaker)
 
-    def metrics(self) -> Metrics:
-        return Metrics()
+    def engines(self) -> list[EngineState]:
+        return []
 
     def caches(self) -> Mapping[str, CacheCounts]:
         return {}

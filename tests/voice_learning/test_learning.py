@@ -180,7 +180,9 @@ def test_wrong_transcripts_are_named(
         "1.wav"
     ]
     shifted, names = sequences_of(bundled, record(tmp_path / "shifted", waves, LINES[1:4]))
-    with pytest.raises(VoiceError, match=r"3 of 3 transcripts do not fit.*0\.wav, 1\.wav, 2\.wav"):
+    with pytest.raises(
+        VoiceError, match=r"3 of 3 transcripts do not match.*0\.wav, 1\.wav, 2\.wav"
+    ):
         wrong_transcripts(language_model, shifted, names, vector)
 
 
@@ -324,7 +326,7 @@ def test_learning_needs_a_known_voice_to_begin_at_one(bundled: Chat, tmp_path: P
     put(tmp_path, "a")
     with pytest.raises(VoiceError, match="seconds must be"):
         voices.learn(bundled, tmp_path, seconds=0)
-    with pytest.raises(VoiceError, match=r"1 of 1 transcripts do not fit"):
+    with pytest.raises(VoiceError, match=r"1 of 1 transcripts do not match"):
         voices.learn(bundled, tmp_path, show_tqdm=False, from_sample=True)
 
 

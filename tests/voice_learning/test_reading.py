@@ -82,7 +82,7 @@ def test_the_table_of_ljspeech(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_learned_from(tmp_path: Path) -> None:
-    with pytest.raises(VoiceError, match="no folder"):
+    with pytest.raises(VoiceError, match="neither a folder"):
         read_recordings(tmp_path / "missing")
     with pytest.raises(VoiceError, match="no sound files"):
         read_recordings(tmp_path)

@@ -17,7 +17,7 @@ from ..auth import Authenticator
 from ..bodies import read_body
 from ..errors import ServingError
 from ..http_protocol import HttpProtocol, add_protocol
-from ..live.door import SocketDoor
+from ..live.door import SocketGatekeeper
 from ..live.session import host_of
 from ..requests import SpeechRequest
 from ..service import SpeechService
@@ -37,7 +37,7 @@ def add_to(
     app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
 ) -> None:
     """Answer Cartesia's clients on ``app``."""
-    door = SocketDoor.of(app, service, settings)
+    door = SocketGatekeeper.of(app, service, settings)
 
     async def spoken(request: Request, *, as_events: bool) -> Response:
         body = await read_body(request, SpeechBody)

@@ -47,7 +47,7 @@ def parse_query(query: Mapping[str, str], *, is_socket: bool) -> SpeakConfig:
     """
     if "callback" in query:
         raise BadRequestError(
-            "callback is not known here: the answer has the sound", param="callback"
+            "callback is not supported: the audio is in the response", param="callback"
         )
     encoding = query.get("encoding", "linear16" if is_socket else "mp3").lower()
     known = _OF_SOCKETS if is_socket else tuple(_ENCODINGS)

@@ -16,7 +16,7 @@ from ..answers import Body, SpokenResponse, speech_request
 from ..auth import Authenticator
 from ..bodies import Fields, read_body
 from ..http_protocol import HttpProtocol, add_protocol
-from ..live.door import SocketDoor
+from ..live.door import SocketGatekeeper
 from ..live.session import host_of
 from ..service import SpeechService
 from ..settings import Settings
@@ -42,7 +42,7 @@ def add_to(
     app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
 ) -> None:
     """Answer Deepgram's clients on ``app``."""
-    door = SocketDoor.of(app, service, settings)
+    door = SocketGatekeeper.of(app, service, settings)
 
     async def speak(request: Request) -> Response:
         config = parse_query(request.query_params, is_socket=False)

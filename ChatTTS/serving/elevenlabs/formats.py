@@ -67,7 +67,7 @@ class OutputFormat:
 
 def _unknown(name: str | None) -> BadRequestError:
     return BadRequestError(
-        f"there is no output_format {str(name)[:40]!r}: name a codec ({', '.join(_NAMES)}), a "
-        "sample rate and, for mp3 and opus, kbit/s, such as mp3_44100_128, pcm_24000 or ulaw_8000",
+        f"unknown output_format {str(name)[:40]!r}: give a codec ({', '.join(_NAMES)}), a sample "
+        "rate and, for mp3 and opus, kbit/s, such as mp3_44100_128, pcm_24000 or ulaw_8000",
         param="output_format",
     )

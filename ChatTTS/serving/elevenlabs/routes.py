@@ -19,7 +19,7 @@ from ..bodies import read_body
 from ..characters import CharacterTimes, TimedCharacter
 from ..errors import UnknownVoiceError
 from ..http_protocol import HttpProtocol, add_protocol
-from ..live.door import SocketDoor
+from ..live.door import SocketGatekeeper
 from ..requests import SpeechRequest
 from ..service import SpeechService
 from ..settings import Settings
@@ -41,7 +41,7 @@ def add_to(
     app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
 ) -> None:
     """Answer ElevenLabs' clients on ``app``."""
-    door = SocketDoor.of(app, service, settings)
+    door = SocketGatekeeper.of(app, service, settings)
 
     async def answer(request: Request, *, is_streamed: bool, with_times: bool) -> Response:
         output = OutputFormat.parse(request.query_params.get("output_format"))

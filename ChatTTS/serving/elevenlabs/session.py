@@ -114,7 +114,7 @@ class Session(SocketSession):
             await self.close_when_said()
             return
         if self.is_closing:
-            raise BadRequestError("close_socket was said: nothing may follow")
+            raise BadRequestError("close_socket was already sent: no message may follow it")
         text, context = _text_of(fields), self.contexts.get(name)
         if text and context is None:
             context = self._open(name, fields)

@@ -50,7 +50,7 @@ class Encoder:
         in_wav: bool = False,
     ) -> None:
         if in_wav and format not in _G711:
-            raise AudioError("in_wav is for G.711 (mulaw, alaw)")
+            raise AudioError("in_wav is only for G.711 (mulaw, alaw)")
         self.format = format
         self.sample_rate = rate = format.carried_rate(sample_rate)
         self._transforms: list[Tempo | Resampler] = []
@@ -142,4 +142,4 @@ class Encoder:
 
     def _check_unfinished(self) -> None:
         if self._is_finished:
-            raise AudioError("the encoder is finished; make another one for another stream")
+            raise AudioError("the encoder is finished; create a new one for each stream")

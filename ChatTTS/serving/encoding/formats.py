@@ -70,9 +70,7 @@ class Format(str, Enum):
             return cls.__members__[name.upper()]
         except KeyError:
             known = ", ".join(format.value for format in cls)
-            raise AudioError(
-                f"the audio format {name!r} is not known; name one of: {known}"
-            ) from None
+            raise AudioError(f"unknown audio format {name!r}; use one of: {known}") from None
 
     @property
     def media_type(self) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+import av
+
+from .pcm import ByteBuffer
+
 # Offset of the size of the whole in a WAV header; the last size in it is that of the data.
 _RIFF_SIZE = 4
 _UNKNOWN_SIZE = 0xFFFFFFFF
 _FACT_SIZE = 46  # offset of the number of samples in the header of G.711
 # STREAMINFO holds the number of samples in the lowest 36 of the 64 bits at this offset.
 _FLAC_LENGTH, _FLAC_LENGTH_BITS = 18, 36
-_ADTS_HEADER_BYTES = 7
-_ADTS_RATES = (
-    96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000,
-)  # fmt: skip
 
 
 class PacketFraming:
@@ -37,33 +37,22 @@ class PacketFraming:
 
 
 class ADTS(PacketFraming):
-    """Mono AAC-LC packets, each after a header with its length."""
+    """Mono AAC-LC packets in ADTS by FFmpeg: each at once, after a header with its length."""
 
     def __init__(self, sample_rate: int) -> None:
         super().__init__()
-        self._rate_index = _ADTS_RATES.index(sample_rate)
+        self._written = ByteBuffer()
+        self._file = av.open(self._written, "w", format="adts", options={"flush_packets": "1"})
+        # FFmpeg takes the fields of the headers from the encoder of the stream, which is not used.
+        self._stream = self._file.add_stream("aac", rate=sample_rate, layout="mono")
 
     def body(self, packets: Sequence[bytes]) -> bytes:
         """Return the packets, each after its header."""
-        return b"".join(self._packet_header(len(packet)) + packet for packet in packets)
-
-    def _packet_header(self, packet_bytes: int) -> bytes:
-        fields = (
-            (0xFFF, 12),  # sync word
-            (0b0001, 4),  # MPEG-4, without a checksum
-            (1, 2),  # profile: low complexity
-            (self._rate_index, 4),
-            (0, 1),
-            (1, 3),  # one channel
-            (0, 4),
-            (_ADTS_HEADER_BYTES + packet_bytes, 13),
-            (0x7FF, 11),  # variable bit rate
-            (0, 2),  # one packet
-        )
-        bits = 0
-        for value, width in fields:
-            bits = bits << width | value
-        return bits.to_bytes(_ADTS_HEADER_BYTES, "big")
+        for data in packets:
+            packet = av.Packet(data)
+            packet.stream = self._stream
+            self._file.mux(packet)
+        return self._written.take()
 
 
 def flac_header(stream_info: bytes) -> bytes:

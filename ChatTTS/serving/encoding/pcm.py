@@ -18,7 +18,7 @@ class PlainWriter:
     """
 
     def __init__(self, format: Format, sample_rate: int) -> None:
-        self._buffer = _ByteBuffer()
+        self._buffer = ByteBuffer()
         is_wav = format is Format.WAV
         self._writer = WavWriter(self._buffer, sample_rate) if is_wav else PCMWriter(self._buffer)
 
@@ -33,7 +33,7 @@ class PlainWriter:
         return self._buffer.take()
 
 
-class _ByteBuffer(io.BytesIO):
+class ByteBuffer(io.BytesIO):
     """A stream from which the written bytes are taken; so its writer must not seek."""
 
     def seekable(self) -> bool:

@@ -91,7 +91,7 @@ class RunConfig(RequestFields):
             raise BadRequestError("guard must be retry, report or none", param="guard")
         if self.flush_after is not None and not 0 < self.flush_after <= _MAX_FLUSH_AFTER:
             raise BadRequestError(
-                f"flush_after must be milliseconds, above 0 and at most {_MAX_FLUSH_AFTER}",
+                f"flush_after must be above 0 and at most {_MAX_FLUSH_AFTER} milliseconds",
                 param="flush_after",
             )
         if self.bit_rate is not None and not _BIT_RATES[0] <= self.bit_rate <= _BIT_RATES[1]:

@@ -170,7 +170,7 @@ class Context:
         waiting = self._buffer.waiting + self._speech_queue.waiting_characters
         if waiting + len(text) > most:
             raise RequestTooLargeError(
-                f"{waiting} characters wait to be spoken, and with these there would be more than "
+                f"{waiting} characters are already waiting, and these would exceed the limit of "
                 f"{most}: send them later",
                 param="text",
             )
@@ -178,22 +178,22 @@ class Context:
     def _check_not_done(self) -> None:
         if self.is_done:
             raise BadRequestError(
-                "this context was ended and takes no more text: wait for its end, or use another "
-                "context_id",
+                "this context is closed and accepts no more text: wait until it has finished, or "
+                "use another context_id",
                 param="context_id",
             )
 
     def _check_waiting_ends(self) -> None:
         if self._speech_queue.waiting_ends >= _MAX_WAITING_ENDS:
             raise OverloadedError(
-                f"{_MAX_WAITING_ENDS} flushed texts wait to be spoken: send the next one later",
+                f"{_MAX_WAITING_ENDS} flushed texts are already waiting: send the next one later",
                 own_limit=True,
             )
 
     def _check_service(self) -> None:
         if self._service.admission.draining:
             raise OverloadedError(
-                "the server is shutting down and takes no more texts: ask another one",
+                "the server is shutting down and accepts no more texts: use another one",
                 draining=True,
             )
         if self._service.failed.is_set():

@@ -1,4 +1,4 @@
-"""The door of all sockets: which clients may connect, and how many at a time."""
+"""The gatekeeper of all sockets: which clients may connect, and how many at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .send_queue import SocketClose
 from .session import TRY_LATER, SocketSession, close, host_of
 
 
-class SocketDoor:
+class SocketGatekeeper:
     """Lets sockets in; the sockets of all protocols count together.
 
     Args:
@@ -33,8 +33,8 @@ class SocketDoor:
         self._sockets: Counter[str] = Counter()  # by client address
 
     @classmethod
-    def of(cls, app: FastAPI, service: SpeechService, settings: Settings) -> SocketDoor:
-        """Return the door of ``app``, which is made where it has none."""
+    def of(cls, app: FastAPI, service: SpeechService, settings: Settings) -> SocketGatekeeper:
+        """Return the gatekeeper of ``app``, which is made where it has none."""
         if not hasattr(app.state, "door"):
             app.state.door = cls(service, settings)
         door = app.state.door

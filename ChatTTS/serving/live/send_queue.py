@@ -26,7 +26,7 @@ class SocketClose:
     reason: str = ""
 
 
-ALL_SAID = SocketClose(1000, "all was said")
+ALL_SAID = SocketClose(1000, "all text was spoken")
 """The way in which a socket is closed whose client wants no more."""
 
 

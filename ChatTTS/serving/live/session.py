@@ -209,7 +209,8 @@ class SocketSession(ABC):
         most = self.limits.contexts
         if len(self.contexts) >= most:
             raise OverloadedError(
-                f"{most} contexts speak on this socket, which is the limit: end one of them",
+                f"{most} contexts are already open on this socket, which is the limit: close one "
+                "of them",
                 own_limit=True,
             )
         speech_queue = SpeechQueue(
@@ -264,7 +265,7 @@ class SocketSession(ABC):
             last_event = max(self._last_received, self.send_queue.last_written)
             idle = 0.0 if is_active else now - last_event
             if idle >= most:
-                return SocketClose(IDLE, f"nothing was said for {most:g} s")
+                return SocketClose(IDLE, f"no message arrived for {most:g} s")
             await asyncio.sleep(min(most - idle, pause))
 
     def _end_unused(self, now: float) -> None:

@@ -20,7 +20,7 @@ from ..service import SpeechService
 from .folder import ToolFolder
 from .spoken import CLIENT, encoded, speak
 
-_NO_FOLDER = "this server keeps no files: its user has to start it with --folder"
+_NO_FOLDER = "this server saves no files: its user must start it with --folder"
 
 
 def config_of(given: RequestFields) -> RunConfig:
@@ -37,22 +37,22 @@ async def spoken_content(
         answer = AudioContent(data=to_base64(data), mime_type=Format.MP3.media_type)
         if not spoken.left_out:
             return [answer]
-        return [answer, TextContent(text=spoken.told(f"{spoken.seconds:.1f} s of speech"))]
+        return [answer, TextContent(text=spoken.with_left_out(f"{spoken.seconds:.1f} s of speech"))]
 
 
 async def play(service: SpeechService, text: str, config: RunConfig, *, may_play: bool) -> str:
     """Play a text on this machine and return how long it was; raises ToolError."""
     with _told(service):
         if not may_play:
-            raise BadRequestError("this server plays nothing: it may run on another machine")
+            raise BadRequestError("this server plays no audio, since it may run on another machine")
         if config.speed != 1:
-            message = "speech is played at its own tempo: leave speed out"
+            message = "the server plays speech at normal speed only: leave speed out"
             raise BadRequestError(message, param="speed")
         from ...audio.playback import Player
 
         with Player() as player:
             played = await speak(service, [text], config, player.write)
-        return played.told(f"played {played.seconds:.1f} s")
+        return played.with_left_out(f"played {played.seconds:.1f} s")
 
 
 async def save_text(
@@ -108,7 +108,7 @@ async def _save(
     path = place.new_file(name, overwrite=overwrite)
     data, spoken = await encoded(service, texts, config, reads_ssml=reads_ssml)
     await service.in_thread(lambda: place.write(path, data))
-    return spoken.told(f"{spoken.seconds:.1f} s of speech are in {path}")
+    return spoken.with_left_out(f"{spoken.seconds:.1f} s of speech are in {path}")
 
 
 def _needed(folder: ToolFolder | None) -> ToolFolder:

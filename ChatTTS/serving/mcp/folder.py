@@ -47,7 +47,7 @@ class ToolFolder:
         path = self._below(name)
         if path.exists() and not (overwrite and path.is_file()):
             raise BadRequestError(
-                f"{shown(name)} exists already: choose another name", param="file"
+                f"{shown(name)} already exists: choose another name", param="file"
             )
         return path
 
@@ -76,7 +76,9 @@ class ToolFolder:
 
         path = self._below(name)
         if not path.is_file():
-            raise BadRequestError(f"there is no document {shown(name)} here", param="document")
+            raise BadRequestError(
+                f"there is no document {shown(name)} in the folder of this server", param="document"
+            )
         try:
             texts = [line.text for line in read_script(path).lines if line.text.strip()]
         except (ChatTTSError, ImportError) as error:
@@ -84,8 +86,8 @@ class ToolFolder:
         count = sum(map(len, texts))
         if count > _MOST_CHARACTERS:
             raise BadRequestError(
-                f"the document has {count} characters, and this tool reads {_MOST_CHARACTERS}: use "
-                "the command `chattts read`",
+                f"the document has {count} characters; the limit of this tool is "
+                f"{_MOST_CHARACTERS}: use the command `chattts read`",
                 param="document",
             )
         return texts
@@ -99,7 +101,8 @@ class ToolFolder:
         path = (self.path / given).resolve() if is_plain else self.path
         if path == self.path or not path.is_relative_to(self.path):
             raise BadRequestError(
-                f"{shown(name)} is no name of a file in the folder of this server, such as a.mp3",
+                f"{shown(name)} is not a valid name for a file in the folder of this server, "
+                "such as a.mp3",
                 param="file",
             )
         return path

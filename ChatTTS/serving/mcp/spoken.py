@@ -31,7 +31,7 @@ class Spoken:
     seconds: float
     left_out: tuple[str, ...]
 
-    def told(self, text: str) -> str:
+    def with_left_out(self, text: str) -> str:
         """Return ``text`` and, if there is any, what was left out."""
         if not self.left_out:
             return text

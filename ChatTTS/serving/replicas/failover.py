@@ -47,12 +47,12 @@ class Patience:
 
 
 class Observer(Protocol):
-    """Is told of replicas."""
+    """Is notified of the states and losses of replicas."""
 
-    def told(self, state: ReplicaState) -> None:
-        """Called with the state of a replica whenever it tells one."""
+    def on_state(self, state: ReplicaState) -> None:
+        """Called with the state of a replica whenever it sends one."""
 
-    def lost(self, replica: str) -> None:
+    def on_loss(self, replica: str) -> None:
         """Called with the name of a replica that is gone."""
 
 
@@ -161,7 +161,7 @@ class FailoverStream:
         except asyncio.TimeoutError:
             if self._replica is not None:
                 self._pool.avoid(self._replica)
-            raise ReplicaLostError(f"it said nothing for {seconds:g} s") from None
+            raise ReplicaLostError(f"it sent nothing for {seconds:g} s") from None
 
     async def _begin(self) -> None:
         """Open the job on a replica; try again until one accepts it."""
@@ -171,9 +171,9 @@ class FailoverStream:
             try:
                 return await asyncio.wait_for(self._try(), until - self._loop.time())
             except asyncio.TimeoutError:
-                logger.error("no replica took a request within %g s", self._patience.seconds)
+                logger.error("no replica accepted a request within %g s", self._patience.seconds)
                 raise UnavailableError(
-                    "no replica of the speech engine took this request in time: send it again"
+                    "no replica of the speech engine accepted this request in time: send it again"
                 ) from None
             except ReplicaLostError as lost:
                 self._count(lost)
@@ -211,14 +211,14 @@ class FailoverStream:
             raise message.error()
         if isinstance(message, Opened | Ended):
             self._replica = message.state.replica
-            self._observer.told(message.state)
+            self._observer.on_state(message.state)
         return message
 
     def _count(self, lost: ReplicaLostError) -> None:
         """Count a loss; raise if there were too many."""
         self.lost += 1
         if self._replica is not None:
-            self._observer.lost(self._replica)
+            self._observer.on_loss(self._replica)
             self._replica = None
         self._lost_in_a_row += 1
         logger.warning(
@@ -226,8 +226,8 @@ class FailoverStream:
         )
         if self._lost_in_a_row > self._patience.most_lost:
             raise UnavailableError(
-                f"{self._lost_in_a_row} replicas were lost while they spoke this text: try another "
-                "one"
+                f"{self._lost_in_a_row} replicas were lost while speaking this text: try another "
+                "text"
             ) from lost
 
     # -- leaving -----------------------------------------------------------------------------

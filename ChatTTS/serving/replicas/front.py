@@ -6,7 +6,7 @@ import json
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from typing import TypeVar
 
 import torch
@@ -17,8 +17,8 @@ from ...config import Config
 from ...model.script_tokenizer import ScriptTokenizer
 from ...model.speaker import Speaker
 from ...model.tokenizer import Tokenizer
-from ...model.velocity.metrics import Metrics
 from ...utils.lru import CacheCounts
+from ..engine_metrics import EngineState
 from ..errors import UnavailableError
 from ..model import RefineJob, SpeechJob
 from .failover import FailoverStream, Patience
@@ -28,16 +28,6 @@ from .pool import Facts, ReplicaLostError, ReplicaPool
 T = TypeVar("T")
 
 _MOST_TRIES = 5  # of calls that are no streams
-# Values of ``Metrics`` that a dead engine has no more.
-_HELD = (
-    "running",
-    "waiting",
-    "swapped",
-    "blocks",
-    "used_blocks",
-    "cached_blocks",
-    "touched_blocks",
-)
 
 
 class ReplicatedModel:
@@ -127,9 +117,9 @@ class ReplicatedModel:
         """Raise VoiceError if a speaker string does not belong to the checkpoint."""
         self._speaker.vector(speaker)
 
-    def metrics(self) -> Metrics:
-        """Return the sums over the replicas, as each told when a stream last began or ended."""
-        return self._known.total()
+    def engines(self) -> list[EngineState]:
+        """Return the states of the replicas, as each sent it when a stream last began or ended."""
+        return self._known.engines()
 
     def caches(self) -> Mapping[str, CacheCounts]:
         """Return nothing: each replica has its own caches of voices."""
@@ -162,31 +152,24 @@ class ReplicatedModel:
                 return answer
             if not answer.is_of_replica:
                 raise answer.error()
-        raise UnavailableError("no replica of the speech engine answers: send this again")
+        raise UnavailableError("no replica of the speech engine answered: send the request again")
 
 
 class KnownReplicas:
-    """The last states that replicas sent; used in one asyncio loop.
-
-    The counts of lost replicas stay in the sums, so that these never fall.
-    """
+    """The last states that replicas sent; used in one asyncio loop."""
 
     def __init__(self) -> None:
-        self._metrics: dict[str, Metrics] = {}
+        self._engines: dict[str, EngineState] = {}
 
-    def told(self, state: ReplicaState) -> None:
+    def on_state(self, state: ReplicaState) -> None:
         """Keep the state of a replica in place of its earlier one."""
-        self._metrics[state.replica] = state.metrics
+        self._engines[state.replica] = EngineState(state.metrics)
 
-    def lost(self, replica: str) -> None:
-        """Note that a replica is gone, and all that it held."""
-        known = self._metrics.get(replica, Metrics())
-        self._metrics[replica] = replace(known, **dict.fromkeys(_HELD, 0))
+    def on_loss(self, replica: str) -> None:
+        """Note that a replica is gone."""
+        if known := self._engines.get(replica):
+            self._engines[replica] = replace(known, is_live=False)
 
-    def total(self) -> Metrics:
-        """Return the sums; the sizes of a block are those of the largest."""
-        known = list(self._metrics.values())
-        sums = {field.name: sum(getattr(m, field.name) for m in known) for field in fields(Metrics)}
-        for name in ("block_bytes", "block_positions"):
-            sums[name] = max((getattr(m, name) for m in known), default=0)
-        return Metrics(**sums)
+    def engines(self) -> list[EngineState]:
+        """Return the last state of each replica, also of those that are gone."""
+        return list(self._engines.values())

@@ -157,11 +157,11 @@ class ReplicaOptions:
         if placement.device.type == "cuda":
             if placement.device.index is not None:
                 raise ConfigError(
-                    "each replica has a GPU of its own: give --device cuda, no number"
+                    "each replica has its own GPU: give --device cuda without a number"
                 )
             if (needed := self.most * load.ranks) > (devices := torch.cuda.device_count()):
                 raise ConfigError(
-                    f"{self._named(load)} need {needed} GPUs, and there are {devices}: take fewer "
+                    f"{self._named(load)} need {needed} GPUs, and there are {devices}: use fewer "
                     "replicas or ranks"
                 )
 
@@ -176,8 +176,9 @@ class ReplicaOptions:
         """
         if (needed := self.most * load.ranks * load.threads) > cores:
             raise ConfigError(
-                f"{self._named(load)} of {load.threads} threads need {needed} cores, and there are "
-                f"{cores:g}: take fewer replicas{' or ranks' * (load.ranks > 1)} or fewer --threads"
+                f"{self._named(load)} of {load.threads} threads need {needed} cores, and there "
+                f"are {cores:g}: use fewer replicas{' or ranks' * (load.ranks > 1)} or fewer "
+                "--threads"
             )
 
     def _named(self, load: LoadOptions) -> str:

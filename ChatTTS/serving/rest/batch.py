@@ -77,7 +77,7 @@ def _check(body: BatchBody, service: SpeechService) -> None:
     limits = service.settings.limits
     if len(body.items) > limits.batch_items:
         raise RequestTooLargeError(
-            f"the batch has {len(body.items)} items; this server takes {limits.batch_items}",
+            f"the batch has {len(body.items)} items; the limit is {limits.batch_items}",
             param="items",
         )
     for each in (body, *body.items):
@@ -86,8 +86,8 @@ def _check(body: BatchBody, service: SpeechService) -> None:
     most = limits.characters * _MAX_LONG_TEXTS
     if characters > most:
         raise RequestTooLargeError(
-            f"the texts of the batch have {characters} characters; this server takes {most}: send "
-            "it in parts",
+            f"the texts of the batch have {characters} characters; the limit is {most}: send it "
+            "in parts",
             param="items",
         )
 

@@ -15,7 +15,7 @@ from .. import answers
 from ..errors import BadRequestError, NotFoundError, ServingError
 
 M = TypeVar("M", bound=BaseModel)
-_NO_JSON = "the body is no JSON that can be read"
+_NO_JSON = "the body is not valid JSON"
 
 
 class ModelNotFoundError(ServingError):
@@ -96,9 +96,9 @@ async def on_http_error(request: Request, error: Exception) -> JSONResponse:
 
 def _of_status(error: HTTPException, request: Request) -> ServingError:
     if error.status_code == 404:
-        return NotFoundError("there is nothing at this address; /openapi.json lists all of them")
+        return NotFoundError("there is nothing at this address; /openapi.json lists all addresses")
     if error.status_code == 405:
-        return MethodError(f"this address does not know {request.method}")
+        return MethodError(f"{request.method} is not allowed at this address")
     if isinstance(error.__cause__, ValueError):  # of a body that is no UTF-8
         return BadRequestError(_NO_JSON)
     answer = BadRequestError(str(error.detail))

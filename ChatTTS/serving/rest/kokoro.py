@@ -55,7 +55,7 @@ def kokoro_routes(service: SpeechService) -> APIRouter:
         `chattts say --voice FILE.pt`."""
         named = [voices] if isinstance(voices, str) else voices
         if not 0 < len(named) <= MOST_PARTS or not all(name.strip() for name in named):
-            raise BadRequestError(f"name 1 to {MOST_PARTS} voices to blend", param="voices")
+            raise BadRequestError(f"give 1 to {MOST_PARTS} voices to blend", param="voices")
         data = await service.in_thread(partial(_combined, service, "+".join(named)))
         headers = {
             "content-disposition": "attachment; filename=voice.pt",
@@ -75,7 +75,7 @@ def _combined(service: SpeechService, blend: str) -> bytes:
     try:
         fields: dict[str, Any] = service.voices.find(blend, is_strict=True).parameters
         if "spk_emb" not in fields:
-            raise BadRequestError("a voice from a recording has no vector to blend", param="voices")
+            raise BadRequestError("a voice made from a recording cannot be blended", param="voices")
         speaker = Speaker(service.model.config.gpt.hidden_size, "", torch.device("cpu"))
         vector = torch.from_numpy(speaker.vector(fields["spk_emb"]))
     except Exception as error:

@@ -38,7 +38,7 @@ def model_routes() -> APIRouter:
         """Requests for speech may name any model: all names are this one."""
         if model not in _MODELS:
             raise ModelNotFoundError(
-                f"the model {model[:80]!r} does not exist; GET /v1/models lists all of them",
+                f"the model {model[:80]!r} does not exist; GET /v1/models lists all models",
                 param="model",
             )
         return _info(model)

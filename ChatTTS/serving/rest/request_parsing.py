@@ -65,7 +65,7 @@ async def speech_request(
     if body.ref_audio is not None:
         if not (body.ref_text or "").strip():
             raise BadRequestError(
-                "ref_audio needs ref_text: what the recording says, word for word",
+                "ref_audio needs ref_text: the words of the recording, verbatim",
                 param="ref_text",
             )
         data = await service.in_parsing_thread(partial(_from_base64, body.ref_audio))
@@ -95,4 +95,4 @@ def _from_base64(text: str) -> bytes:
     try:
         return from_base64(text)
     except ValueError as error:
-        raise BadRequestError("ref_audio is no base64", param="ref_audio") from error
+        raise BadRequestError("ref_audio is not valid base64", param="ref_audio") from error

@@ -77,14 +77,14 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
     watchers: Counter[str] = Counter()
     limits = service.settings.limits
 
-    def told(job: ScriptJob) -> ScriptInfo:
+    def info_of(job: ScriptJob) -> ScriptInfo:
         return script_info(job, limits.script_age_seconds)
 
     def file_of(job: ScriptJob, path: Path, media_types: Mapping[str, str]) -> FileAnswer:
         ending = path.suffix.removeprefix(".")
         name = f"{job.id}.{ending}"
         missing = partial(UnknownScriptError, job.id)
-        return FileAnswer(service, path, media_types[ending], name, missing)
+        return FileAnswer(path, media_types[ending], name, missing)
 
     @router.post(
         SCRIPTS,
@@ -111,7 +111,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         fields = options.model_dump(exclude_none=True, exclude={"script", "name", "file"})
         job = await jobs.accept(source, fields, Caller.of(request).client)
         headers = {"Location": f"{SCRIPTS}/{job.id}"}
-        return JSONResponse(told(job).model_dump(), 202, headers)
+        return JSONResponse(info_of(job).model_dump(), 202, headers)
 
     @router.get(
         SCRIPTS,
@@ -121,7 +121,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         responses=ERRORS,
     )
     async def list_scripts(request: Request) -> ScriptList:
-        return ScriptList(data=[told(job) for job in jobs.of(Caller.of(request).client)])
+        return ScriptList(data=[info_of(job) for job in jobs.of(Caller.of(request).client)])
 
     @router.get(
         SCRIPTS + "/{id}",
@@ -131,7 +131,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         responses=ERRORS | NOT_FOUND,
     )
     async def one_script(id: str, request: Request) -> ScriptInfo:
-        return told(jobs.get(id, Caller.of(request).client))
+        return info_of(jobs.get(id, Caller.of(request).client))
 
     @router.delete(
         SCRIPTS + "/{id}",
@@ -186,7 +186,7 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
         job = jobs.get(id, client)
         if watchers[client] >= limits.script_watchers:
             raise OverloadedError(
-                f"{limits.script_watchers} streams of progress are yours already, which is the "
+                f"you already have {limits.script_watchers} progress streams open, which is the "
                 "limit: close one of them",
                 own_limit=True,
             )
@@ -285,7 +285,7 @@ async def _posted(
     most = service.settings.limits.script_bytes
     if len(source.data) > most:
         raise RequestTooLargeError(
-            f"the script has {len(source.data)} bytes; this server takes {most}", param="script"
+            f"the script has {len(source.data)} bytes; the limit is {most}", param="script"
         )
     return source, options
 
@@ -295,7 +295,7 @@ def _check_count(script: object, limits: Limits) -> None:
     most = most_lines(limits.script_characters)
     if isinstance(script, list) and len(script) > most:
         raise RequestTooLargeError(
-            f"the script has {len(script)} lines; this server takes {most}", param="script"
+            f"the script has {len(script)} lines; the limit is {most}", param="script"
         )
 
 
@@ -305,13 +305,17 @@ def _source(posted: ScriptBody) -> ScriptSource:
         text = posted.script
     else:
         if posted.format not in (None, "lines"):
-            raise BadRequestError("a script of objects has the format lines", param="format")
+            raise BadRequestError(
+                "a script sent as objects needs the format `lines`", param="format"
+            )
         posted.format = "lines"
         text = "\n".join(json.dumps(line) for line in posted.script)
     try:
         return ScriptSource(text.encode("utf-8"), name)
     except UnicodeEncodeError as error:
-        raise BadRequestError("the script has half a character", param="script") from error
+        raise BadRequestError(
+            "the script contains an unpaired surrogate", param="script"
+        ) from error
 
 
 async def _from_form(form: FormData) -> tuple[ScriptSource, dict[str, Any]]:

@@ -67,7 +67,7 @@ class TypedAddressMiddleware:
         is_speech = scope["type"] == "http" and scope["path"] == _PATH and scope["method"] == "GET"
         if is_speech and self._asks(headers := Headers(scope=scope)):
             self._origins.check_name(headers)
-            scope["state"]["refusal"] = ForeignPageError("the user has to confirm this address")
+            scope["state"]["refusal"] = ForeignPageError("the user must confirm this address")
             query = QueryParams(scope["query_string"])
             page = _page(query)
             await Response(page, 403, _HEADERS, "text/html")(scope, receive, send)

@@ -65,20 +65,19 @@ def voice_routes(service: SpeechService) -> APIRouter:
         _check_name(voices, name)
         if consent.strip().lower() in _REFUSALS:
             raise BadRequestError(
-                "consent must say that the speaker agrees to the use of this voice",
+                "consent must state that the speaker agrees to this use of their voice",
                 param="consent",
             )
         sample = None
         if audio_sample is not None and speaker is None:
             if not (ref_text or "").strip():
                 raise BadRequestError(
-                    "a recording needs ref_text: what it says, word for word", param="ref_text"
+                    "ref_text is required: the words of the recording, verbatim", param="ref_text"
                 )
             sample = await sample_prompt(service, await audio_sample.read(), "audio_sample")
         elif audio_sample is not None or speaker is None:
             raise BadRequestError(
-                "send audio_sample (a recording) or speaker (a speaker string or a blend), one of "
-                "the two",
+                "send either audio_sample (a recording) or speaker (a speaker string or a blend)",
                 param="audio_sample",
             )
         else:
@@ -135,7 +134,7 @@ def _speaker_string(voices: Voices, speaker: str) -> str:
     try:
         if parse_blend(speaker) is None:
             raise VoiceError(
-                "speaker is no speaker string, and no blend such as clara:0.7,edith:0.3"
+                "speaker is neither a speaker string nor a blend such as clara:0.7,edith:0.3"
             )
         return voices.find(speaker, is_strict=True).parameters["spk_emb"]
     except (VoiceError, UnknownVoiceError) as error:

@@ -27,8 +27,8 @@ def raw_audio_format(data: bytes, encoding: int, sample_rate: int) -> RawAudioFo
     subtype = _SUBTYPES.get(encoding)
     if subtype is None:
         raise BadRequestError(
-            "the audio prompt is no WAV, FLAC or Ogg file: send one, or samples as LINEAR_PCM, "
-            "MULAW or ALAW with their sample_rate_hz",
+            "the audio prompt is not a WAV, FLAC or Ogg file: send one, or samples as "
+            "LINEAR_PCM, MULAW or ALAW with their sample_rate_hz",
             param=PARAM,
         )
     return RawAudioFormat(subtype, sample_rate)

@@ -60,7 +60,7 @@ def parse_message(kind: type[M], data: bytes) -> M:
         message: M = kind.FromString(data)
     except DecodeError as error:
         name = kind.DESCRIPTOR.full_name
-        raise BadRequestError(f"the message cannot be read as {name}") from error
+        raise BadRequestError(f"the message is not a valid {name}") from error
     return message
 
 
@@ -78,11 +78,11 @@ def parse_speech_request(data: bytes, limits: Limits) -> tts.SynthesizeSpeechReq
         ("message without its audio prompt", len(data) - prompt, limits.message_bytes),
     ):
         if size > most:
-            raise RequestTooLargeError(f"the {name} has {size} bytes; this server takes {most}")
+            raise RequestTooLargeError(f"the {name} has {size} bytes; the limit is {most}")
     if len(message.text) > limits.characters:
         raise RequestTooLargeError(
-            f"the text has {len(message.text)} characters; this server takes "
-            f"{limits.characters}: send it in parts",
+            f"the text has {len(message.text)} characters; the limit is {limits.characters}: "
+            "send it in parts",
             param="text",
         )
     parse_dictionary(message.custom_dictionary)
@@ -103,10 +103,11 @@ def parse_dictionary(custom_dictionary: str) -> Lexicon:
             word, _, saying = (part.strip() for part in pair.strip().partition("  "))
             if not word or not saying:
                 raise ConfigError(
-                    f"{pair.strip()[:40]!r} has no word and saying with two spaces between them"
+                    f"{pair.strip()[:40]!r} must be a word and its pronunciation with two spaces "
+                    "between them"
                 )
             if word in sayings:
-                raise ConfigError(f"{word[:40]!r} is there twice")
+                raise ConfigError(f"{word[:40]!r} appears twice")
             sayings[word] = saying
         return Lexicon.of(sayings)
     except ConfigError as error:
@@ -136,8 +137,7 @@ def parse_audio_settings(message: tts.SynthesizeSpeechRequest) -> AudioSettings:
     """
     if message.encoding not in _FORMATS:
         raise BadRequestError(
-            f"there is no encoding {message.encoding}: use LINEAR_PCM, FLAC, MULAW, ALAW or "
-            "OGGOPUS",
+            f"unknown encoding {message.encoding}: use LINEAR_PCM, FLAC, MULAW, ALAW or OGGOPUS",
             param="encoding",
         )
     chosen = _FORMATS[message.encoding]
@@ -171,7 +171,7 @@ def parse_configuration(custom_configuration: Mapping[str, str]) -> dict[str, An
         field = _CONFIGURATION.get(name)
         if field is None:
             raise BadRequestError(
-                f"custom_configuration knows no {name[:40]!r}: use {', '.join(_CONFIGURATION)}",
+                f"custom_configuration has no {name[:40]!r}: use {', '.join(_CONFIGURATION)}",
                 param="custom_configuration",
             )
         try:
@@ -193,7 +193,7 @@ def parse_language(code: str, known: Collection[str]) -> str | None:
     language = find_language(code, known) if code else None
     if code and language is None:
         raise BadRequestError(
-            f"the language {code[:40]!r} is not spoken here: use "
+            f"the language {code[:40]!r} is not supported: use "
             f"{language_choice([locale_of(each) for each in known])}",
             param="language_code",
         )

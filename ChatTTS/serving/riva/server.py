@@ -52,7 +52,7 @@ async def serve_grpc(
         ConfigError: no port is set, the address is not available, or a TLS file cannot be read.
     """
     if settings.grpc_port is None:
-        raise ConfigError("grpc_port is None: name a port, or 0 for any that is free")
+        raise ConfigError("grpc_port is None: give a port, or 0 for any free one")
     server = grpc.aio.server(options=_options(settings.limits, most))
     server.add_generic_rpc_handlers((RivaServicer(service, authenticator, settings).handler(),))
     health_pb2_grpc.add_HealthServicer_to_server(HealthServicer(service), server)

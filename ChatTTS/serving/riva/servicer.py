@@ -99,7 +99,9 @@ class RivaServicer:
             try:
                 await asyncio.wait_for(context.write(_serialized(response)), seconds)
             except asyncio.TimeoutError:
-                raise DeadlineError(f"no sound was taken for {seconds:g} s: read faster") from None
+                raise DeadlineError(
+                    f"the client read no audio for {seconds:g} s: read faster"
+                ) from None
             except Exception as error:  # gRPC has no error of its own for a client that has gone
                 raise asyncio.CancelledError from error
 
@@ -185,7 +187,7 @@ class RivaServicer:
             data = await asyncio.wait_for(context.read(), seconds)
         except asyncio.TimeoutError:
             raise DeadlineError(
-                f"no text came for {seconds:g} s: open a stream when there is something to speak"
+                f"no text arrived for {seconds:g} s: open a stream only when there is text to speak"
             ) from None
         return data if isinstance(data, bytes) else None
 
@@ -284,8 +286,8 @@ class _CallSynthesizer:
             self._encoder = StreamEncoder(settings, self._service.in_thread)
         elif settings != self._encoder.settings:
             raise BadRequestError(
-                "encoding, sample_rate_hz and speed must stay what they are in the first request "
-                "of a stream: open another one for other audio",
+                "encoding, sample_rate_hz and speed cannot change within a stream: open a new "
+                "stream for different audio",
                 param="encoding",
             )
         return self._encoder
@@ -323,7 +325,7 @@ class _CallSynthesizer:
         """
         if not data.transcript.strip():
             raise BadRequestError(
-                "zero_shot_data needs a transcript: what the recording says, word for word",
+                "zero_shot_data needs a transcript: the words of the recording, verbatim",
                 param=PARAM,
             )
         prompt = data.audio_prompt

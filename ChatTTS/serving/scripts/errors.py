@@ -39,7 +39,7 @@ class UnknownScriptError(NotFoundError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"there is no script {name[:80]!r} of yours; GET /v1/audio/scripts lists all of them",
+            f"you have no script {name[:80]!r}; GET /v1/audio/scripts lists your scripts",
             param="id",
         )
 
@@ -55,10 +55,10 @@ def _answer(error: BaseException) -> ServingError:
     cause = error if isinstance(error, OSError) else error.__cause__
     if isinstance(error, AudioError | OSError) and isinstance(cause, OSError):
         # Its message names files of the server.
-        reason = "the disk is full" if cause.errno == errno.ENOSPC else "the disk refuses"
+        reason = "the disk is full" if cause.errno == errno.ENOSPC else "the disk reports an error"
         return StorageError(
-            f"the server cannot keep the speech ({reason}): ask its operator. The lines that were "
-            "spoken are kept until the script is deleted"
+            f"the server cannot store the audio ({reason}): ask its operator. The lines that are "
+            "finished are kept until the script is deleted"
         )
     if isinstance(error, ScriptError):
         place = error.place

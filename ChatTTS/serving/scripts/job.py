@@ -126,7 +126,7 @@ class ScriptJob:
         values = parse_json(text)
         names = {f.name for f in _kept_fields()}
         if not isinstance(values, dict) or values.pop("version", None) != _VERSION:
-            raise ValueError("it is no job of this version")
+            raise ValueError("it is not a job of this version")
         values.setdefault("finished_uptime", None)
         if set(values) != names or not is_job_id(values["id"]):
             raise ValueError("it is damaged")

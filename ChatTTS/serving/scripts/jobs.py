@@ -136,7 +136,7 @@ class ScriptJobs:
         """
         if self._is_closed or self._service.ends:
             raise OverloadedError(
-                "the server takes no more scripts: ask another one", draining=True
+                "the server accepts no more scripts: use another one", draining=True
             )
         self._check_counts(client)
         self._coming[client] += 1
@@ -195,7 +195,7 @@ class ScriptJobs:
         """
         if job.subtitles is None:
             raise BadRequestError(
-                "this script was sent without `subtitles`: send it again with a format for them",
+                "this script has no subtitles: send it again with `subtitles` set to a format",
                 param="subtitles",
             )
         path = self._result(job).subtitles(job)
@@ -209,12 +209,13 @@ class ScriptJobs:
         own = len(self.of(client)) + self._coming[client]
         if own >= limits.scripts_per_client:
             raise OverloadedError(
-                f"{own} scripts of yours are here, which is the limit: delete one that is done",
+                f"you already have {own} scripts, which is the limit: delete one that has finished",
                 own_limit=True,
             )
         if len(self._jobs) + self._coming.total() >= limits.scripts:
             raise OverloadedError(
-                f"{limits.scripts} scripts are here, which is the limit: try again later"
+                f"the server already has {limits.scripts} scripts, which is the limit: try again "
+                "later"
             )
 
     def _checked(self, source: ScriptSource, fields: Mapping[str, Any], client: str) -> ScriptJob:
@@ -222,10 +223,10 @@ class ScriptJobs:
         try:
             size = len(json.dumps(fields, ensure_ascii=False).encode("utf-8"))
         except UnicodeEncodeError as error:
-            raise BadRequestError("an option has half a character") from error
+            raise BadRequestError("an option contains an unpaired surrogate") from error
         if size > self._limits.message_bytes:
             raise RequestTooLargeError(
-                f"the options have {size} bytes; this server takes {self._limits.message_bytes}"
+                f"the options have {size} bytes; the limit is {self._limits.message_bytes}"
             )
         options = ScriptOptions.of(fields)
         self._service.check_language(options.language)
@@ -267,8 +268,8 @@ class ScriptJobs:
         needs = size + _bytes(job)
         if needs > self._limits.script_disk_bytes:
             raise RequestTooLargeError(
-                f"the speech of this script takes about {needs >> 20} MB while it is made; this "
-                f"server keeps {self._limits.script_disk_bytes >> 20} MB: send it in parts",
+                f"the audio of this script needs about {needs >> 20} MB; the limit is "
+                f"{self._limits.script_disk_bytes >> 20} MB: send it in parts",
                 param="script",
             )
         promised = sum(
@@ -278,15 +279,15 @@ class ScriptJobs:
         )
         if needs + promised > store.free:
             raise OverloadedError(
-                "the speech of scripts takes all the room that this server has for them: delete "
-                "those of yours that are done, or try again later"
+                "the audio of scripts has used up this server's space for them: delete your "
+                "finished ones, or try again later"
             )
 
     async def _keep(self, store: JobStore, job: ScriptJob, source: ScriptSource) -> None:
         try:
             await self._in_thread(partial(store.create, job, source))
         except OSError as error:
-            logger.error("a script cannot be kept in %s: %s", store.folder, error)
+            logger.error("a script cannot be stored in %s: %s", store.folder, error)
             raise script_error(error) from error
         self._jobs[job.id] = job
         self._fill()
@@ -301,7 +302,9 @@ class ScriptJobs:
             return await self._opened()
         except ConfigError as error:
             logger.error("%s", error)
-            raise StorageError("scripts cannot be kept here: ask the server's operator") from error
+            raise StorageError(
+                "scripts cannot be stored here: ask the server's operator"
+            ) from error
 
     async def _opened(self) -> JobStore:
         """Open the folder, and go on with its jobs."""
@@ -376,8 +379,8 @@ class ScriptJobs:
         job.kept = count
         if job.starts > _MOST_STARTS:
             raise ServingError(
-                f"the server ended {_MOST_STARTS} times while it spoke this script, and no line "
-                "was finished meanwhile: it is not tried again"
+                f"the server stopped {_MOST_STARTS} times while it was speaking this script, and "
+                "no line was finished in between: it will not be tried again"
             )
         store.save(job)
         options = ScriptOptions.of(job.options)
@@ -452,7 +455,9 @@ class ScriptJobs:
             assert job.error is not None
             raise UnfinishedScriptError(f"this script failed: {job.error['message']}")
         if job.state != DONE:
-            raise UnfinishedScriptError("this script is not spoken yet: ask again", retry_after=1)
+            raise UnfinishedScriptError(
+                "this script is not finished yet: try again later", retry_after=1
+            )
         assert self._store is not None
         return self._store
 

@@ -151,7 +151,7 @@ def _pauses(given: Mapping[str, Any]) -> Pauses:
 
 def _roles(given: Mapping[str, Any]) -> dict[str, Role]:
     if len(given) > _MOST_ROLES:
-        raise BadRequestError(f"voices may have {_MOST_ROLES} names", param="voices")
+        raise BadRequestError(f"voices may have at most {_MOST_ROLES} names", param="voices")
     try:
         return parse_roles(given, "voices")
     except ScriptError as error:

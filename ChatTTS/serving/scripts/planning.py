@@ -57,7 +57,7 @@ class ScriptSource:
         is_book = (options.format or format_of(self.name)) == "epub"
         if not is_book and len(self.data) > most:
             raise RequestTooLargeError(
-                f"the script has {len(self.data)} bytes; this server takes {most}, and "
+                f"the script has {len(self.data)} bytes; the limit is {most}, and "
                 f"{limits.script_characters} characters: send it in parts, such as chapters",
                 param="script",
             )
@@ -193,8 +193,8 @@ class ScriptPlanner:
             )
             if length > most:
                 raise line.place.error(
-                    f"with the sayings of the lexicon it has {length} characters; this server "
-                    f"takes {most}"
+                    f"with the sayings of the lexicon it has {length} characters; the limit is "
+                    f"{most}"
                 )
 
     def _manner(self, line: Line) -> tuple[SpeechRequest, float, str]:

@@ -56,13 +56,13 @@ class JobStore:
             self._lock = FolderLock(folder)
         except BlockingIOError as error:
             raise UnavailableError(
-                "another server of this machine keeps the scripts: ask that one, or have the "
-                "operator give this one a folder of its own (--scripts)"
+                "another server on this machine holds the scripts: use that one, or have the "
+                "operator give this one its own folder (--scripts)"
             ) from error
         except OSError as error:
             raise ConfigError(
-                f"scripts cannot be kept in {folder} ({error.strerror or error}): make it a folder "
-                "that this user may write, or name another one with --scripts"
+                f"scripts cannot be stored in {folder} ({error.strerror or error}): give this "
+                "user write access to it, or choose another folder with --scripts"
             ) from error
 
     @property
@@ -206,8 +206,8 @@ class JobStore:
         """
         if size > self.free:
             raise StorageError(
-                "the server has no more room for scripts: delete those that you do not need, and "
-                "send this one again"
+                "the server has no more room for scripts: delete those that you no longer need, "
+                "and send this one again"
             )
         self._add(job.id, size)
 

@@ -55,7 +55,7 @@ function meaning({ status, code, param, message, retryAfter }) {
 }
 
 function tooLarge(param, message) {
-  if (/voices are kept/.test(message)) return ["There is no room for another voice.", "Delete one of the saved voices first."];
+  if (/voices are already stored/.test(message)) return ["There is no room for another voice.", "Delete one of the saved voices first."];
   if (param === "input" || /characters/.test(message)) return ["The text is too long.", "Shorten it, or speak it in parts."];
   return ["The recording is too large.", "Keep it to 30 seconds, or save it as mp3 or m4a."];
 }

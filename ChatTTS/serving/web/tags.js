@@ -40,7 +40,7 @@ export class Tags extends EventTarget {
   /** What a tag does, in words. */
   meaning(tag) {
     if (!this.isIdle(tag)) return this.name(tag);
-    return isPause(tag) ? "is no pause: write [pause:1.5s] or [pause:300ms]" : "means nothing to a voice, and is left out";
+    return isPause(tag) ? "is not a pause: write [pause:1.5s] or [pause:300ms]" : "means nothing to a voice, and is left out";
   }
 
   /** A small label with the name of a tag. */

@@ -6,7 +6,7 @@ from fastapi import FastAPI, WebSocket
 
 from ..auth import Authenticator
 from ..errors import NotFoundError
-from ..live.door import SocketDoor
+from ..live.door import SocketGatekeeper
 from ..service import SpeechService
 from ..settings import Settings
 from .sender import INTERFACE
@@ -19,7 +19,7 @@ def add_to(
     app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
 ) -> None:
     """Serve sockets on ``/v1/audio/speech/stream`` of ``app``."""
-    door = SocketDoor.of(app, service, settings)
+    door = SocketGatekeeper.of(app, service, settings)
 
     async def speak(websocket: WebSocket) -> None:
         async def begin() -> Session:
@@ -28,7 +28,7 @@ def add_to(
         await door.admit(websocket, INTERFACE, begin)
 
     async def not_found(websocket: WebSocket) -> None:
-        await door.deny(websocket, INTERFACE, NotFoundError(f"sockets are at {PATH}"))
+        await door.deny(websocket, INTERFACE, NotFoundError(f"WebSockets are served at {PATH}"))
 
     app.add_api_websocket_route(PATH, speak)
     app.add_api_websocket_route("/{anywhere:path}", not_found)

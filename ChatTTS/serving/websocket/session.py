@@ -80,7 +80,7 @@ class Session(SocketSession):
         elif isinstance(message, Cancel):
             await self._cancel(name, message.played_samples)
         elif self.is_closing:
-            raise BadRequestError("session.close was said: only input.cancel may follow")
+            raise BadRequestError("session.close was already sent: only input.cancel may follow it")
         elif isinstance(message, Configure):
             await self._configure(name, message)
         elif isinstance(message, Append):

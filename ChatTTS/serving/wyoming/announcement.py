@@ -45,7 +45,7 @@ async def announced(
         await zeroconf.async_register_service(info, allow_name_change=True)
     except (OSError, ZeroconfError, NonUniqueNameException) as error:
         reason = str(error) or type(error).__name__
-        logger.warning("Home Assistant cannot find this server by itself: %s", reason)
+        logger.warning("Home Assistant cannot discover this server: %s", reason)
     try:
         yield
     finally:

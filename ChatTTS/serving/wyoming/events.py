@@ -31,7 +31,7 @@ async def read_event(reader: asyncio.StreamReader, most: int, seconds: float) ->
     try:
         return await asyncio.wait_for(_event(reader, most, begun), seconds) if begun else None
     except asyncio.TimeoutError:
-        raise SlowRequestError(f"an event did not come within {seconds:g} s") from None
+        raise SlowRequestError(f"an event did not arrive within {seconds:g} s") from None
 
 
 async def _event(reader: asyncio.StreamReader, most: int, begun: bytes) -> Event | None:
@@ -52,7 +52,7 @@ async def _event(reader: asyncio.StreamReader, most: int, begun: bytes) -> Event
         data = {**data, **_object(more)} if isinstance(data, dict) else None
     kind = head.get("type")
     if not isinstance(kind, str) or not isinstance(data, dict):
-        raise BadRequestError("an event needs a type, which is a string, and data as an object")
+        raise BadRequestError("an event needs a type, a string, and its data must be an object")
     return Event(type=kind, data=data)
 
 
@@ -61,7 +61,7 @@ async def _read(reader: asyncio.StreamReader, head: dict[str, Any], name: str, m
     if type(length) is not int or length < 0:
         raise BadRequestError(f"{name} must be a number of bytes", param=name)
     if length > most:
-        raise RequestTooLargeError(f"{name} is {length}; this server takes {most}", param=name)
+        raise RequestTooLargeError(f"{name} is {length}; the limit is {most}", param=name)
     return await reader.readexactly(length)
 
 
@@ -69,7 +69,7 @@ def _object(data: bytes) -> dict[str, Any]:
     try:
         value = parse_json(data.decode("utf-8"))
     except ValueError as error:
-        raise BadRequestError("an event is a line of JSON, in UTF-8") from error
+        raise BadRequestError("an event must be one line of JSON in UTF-8") from error
     if not isinstance(value, dict):
-        raise BadRequestError("an event is a JSON object")
+        raise BadRequestError("an event must be a JSON object")
     return value

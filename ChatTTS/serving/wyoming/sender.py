@@ -61,7 +61,7 @@ class Sender(Listener):
             await asyncio.wait_for(async_write_event(event, self._writer), seconds)
         except asyncio.TimeoutError:
             self._writer.transport.abort()  # what waits to be written would not be read either
-            raise DeadlineError(f"nothing was taken for {seconds:g} s: read faster") from None
+            raise DeadlineError(f"the client read nothing for {seconds:g} s: read faster") from None
         except OSError:
             self.close()
 

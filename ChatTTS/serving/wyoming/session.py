@@ -94,7 +94,9 @@ class Session:
                 self._end_text(is_stream=False)
         elif SynthesizeStart.is_type(event.type):
             if self._is_in_stream:
-                raise BadRequestError("synthesize-start came twice, without synthesize-stop")
+                raise BadRequestError(
+                    "synthesize-start was sent twice without synthesize-stop in between"
+                )
             self._context.configure(self._config(event), is_seed_new=True)
             self._is_in_stream = True
         elif SynthesizeChunk.is_type(event.type):

@@ -180,7 +180,7 @@ def test_a_drained_server_loses_nothing(pair: Pair, kind: str) -> None:
         time.sleep(0.5)  # the streams end sooner on cores that speak nothing else
     assert drained.status() == 0
     assert all(listener.whole() for listener in begun)
-    assert "all requests were finished" in drained.words()
+    assert "all requests have finished" in drained.words()
     story, short = sound(left, STORY), sound(left, SHORT)
     assert {bytes(listener.sound) for listener in begun} == {story}
     assert {bytes(listener.sound) for listener in shorts} == {short}

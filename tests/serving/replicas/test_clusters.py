@@ -180,7 +180,7 @@ def test_another_front_uses_the_replicas_that_run(
     assert ranks(head) == before
     assert by_rest(front, Task(TEXT, 5), nothing) == alone
     told = refused("--no-grpc", "--ray-address", os.environ["HEAD"], "--data-parallel-size", "1")
-    assert "runs on the Ray cluster already" in told
+    assert "is already running on the Ray cluster" in told
 
 
 ASKING = """

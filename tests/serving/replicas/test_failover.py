@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from ChatTTS.checkpoints import assets
 from ChatTTS.errors import (
@@ -22,7 +23,9 @@ from ChatTTS.errors import (
 )
 from ChatTTS.model.velocity.metrics import Metrics
 from ChatTTS.pipeline.results import EmptySpeechError, Piece
+from ChatTTS.serving.engine_metrics import ENGINE_METRICS
 from ChatTTS.serving.errors import UnavailableError
+from ChatTTS.serving.metrics import ServerMetrics
 from ChatTTS.serving.model import RefineJob, SpeechJob
 from ChatTTS.serving.replicas.failover import FailoverStream, Patience
 from ChatTTS.serving.replicas.front import KnownReplicas, ReplicatedModel
@@ -159,7 +162,7 @@ def test_a_replica_of_another_fingerprint_does_not_go_on() -> None:
     async def main() -> list[Piece]:
         stream = await opened(FakePool([Life(dies_after=3), Life(fingerprint=OTHER)]))
         got = [await stream.__anext__(), await stream.__anext__()]
-        with pytest.raises(UnavailableError, match="another sound"):
+        with pytest.raises(UnavailableError, match="would sound different"):
             await stream.__anext__()
         return got
 
@@ -175,7 +178,7 @@ def test_before_the_first_sample_any_fingerprint_serves() -> None:
 
 @pytest.mark.parametrize("other", [Life(shift=1e-6), Life(ends_early=True, size=2)])
 def test_a_replica_that_computes_other_samples_is_found_out(other: Life) -> None:
-    with pytest.raises(UnavailableError, match="another sound"):
+    with pytest.raises(UnavailableError, match="would sound different"):
         run(lambda: heard(FakePool([Life(dies_after=3), other])))
 
 
@@ -313,9 +316,55 @@ def test_the_front_ends_all_its_streams() -> None:
 def test_counts_of_lost_replicas_stay_and_their_memory_goes() -> None:
     known = KnownReplicas()
     sizes = {"block_bytes": 64, "block_positions": 32}
-    known.told(ReplicaState("a", Metrics(steps=5, blocks=7, **sizes)))
-    known.told(ReplicaState("b", Metrics(steps=2, blocks=7, **sizes)))
-    known.told(ReplicaState("a", Metrics(steps=6, blocks=7, **sizes)))
-    assert known.total() == Metrics(steps=8, blocks=14, **sizes)
-    known.lost("a")
-    assert known.total() == Metrics(steps=8, blocks=7, **sizes)
+    known.on_state(ReplicaState("a", Metrics(generated_tokens=5, blocks=7, **sizes)))
+    known.on_state(ReplicaState("b", Metrics(generated_tokens=2, blocks=7, **sizes)))
+    known.on_state(ReplicaState("a", Metrics(generated_tokens=6, blocks=7, **sizes)))
+    told = figures(known)
+    assert told["chattts_engine_tokens_total"] == 8
+    assert (told["chattts_kv_blocks"], told["chattts_kv_bytes"]) == (14, 14 * 64)
+    known.on_loss("a")
+    told = figures(known)
+    assert told["chattts_engine_tokens_total"] == 8
+    assert (told["chattts_kv_blocks"], told["chattts_kv_bytes"]) == (7, 7 * 64)
+
+
+def test_each_metric_of_two_replicas_combines_in_its_own_way() -> None:
+    known = KnownReplicas()
+    large = Metrics(
+        blocks=90, used_blocks=9, touched_blocks=30, block_bytes=100, block_positions=16
+    )
+    small = Metrics(
+        blocks=10, used_blocks=10, touched_blocks=10, block_bytes=300, block_positions=32
+    )
+    known.on_state(ReplicaState("large", replace(large, prompt_positions=5)))
+    known.on_state(ReplicaState("small", replace(small, prompt_positions=2)))
+    told = figures(known)
+    assert told["chattts_kv_blocks"] == 100
+    assert told["chattts_kv_blocks_used"] == 19
+    assert told["chattts_kv_usage"] == told["vllm:kv_cache_usage_perc"] == 0.19
+    assert told["chattts_kv_bytes"] == 90 * 100 + 10 * 300
+    assert told["chattts_kv_touched_bytes"] == 30 * 100 + 10 * 300
+    assert told["chattts_kv_block_positions"] == 32
+    assert told["chattts_prompt_positions_total"] == 7
+    known.on_loss("small")
+    told = figures(known)
+    assert (told["chattts_kv_usage"], told["chattts_kv_block_positions"]) == (0.1, 16)
+    assert told["chattts_prompt_positions_total"] == 7
+    known.on_state(ReplicaState("small", small))  # it was avoided for a while, and is not gone
+    assert figures(known)["chattts_kv_usage"] == 0.19
+
+
+def test_metrics_without_any_replica_are_zero() -> None:
+    told = figures(KnownReplicas())
+    assert {told[metric.name] for metric in ENGINE_METRICS} == {0}
+
+
+def figures(known: KnownReplicas) -> dict[str, float]:
+    """Return the figures of ``/metrics`` by their names."""
+    metrics = ServerMetrics()
+    metrics.watch(queue=lambda: (0, 0), engines=known.engines, caches=dict)
+    return {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(metrics.render().decode())
+        for sample in family.samples
+    }

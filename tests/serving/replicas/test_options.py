@@ -69,8 +69,8 @@ def test_replicas_must_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("options", "message", "status"),
     [
-        (["--min-replicas", "2"], "--min-replicas is about replicas", 2),
-        (["--max-replicas", "2"], "--max-replicas is about replicas", 2),
+        (["--min-replicas", "2"], "--min-replicas is for replicas", 2),
+        (["--max-replicas", "2"], "--max-replicas is for replicas", 2),
         (
             ["--ray-address", "auto", "--tensor-parallel-size", "2"],
             "leave out --tensor-parallel-size",

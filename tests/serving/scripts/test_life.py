@@ -117,7 +117,7 @@ def test_room_on_the_disk_is_limited(tmp_path: Path) -> None:
         assert post(server, text).status_code == 202
         full = post(server, text)
         assert full.status_code == 503
-        assert "room" in full.json()["error"]["message"]
+        assert "space" in full.json()["error"]["message"]
         model.may_go_on.set()
 
 
@@ -301,7 +301,7 @@ def test_a_script_that_ends_every_server_is_given_up(tmp_path: Path) -> None:
     with tone_server(tmp_path) as (server, model):
         told = settled(server, name)
         assert told["state"] == "failed"
-        assert "the server ended 10 times" in told["error"]["message"]
+        assert "the server stopped 10 times" in told["error"]["message"]
         assert model.said == []
 
 

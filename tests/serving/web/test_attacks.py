@@ -74,7 +74,7 @@ def test_tags_are_those_of_the_checkpoint(server: StandIn, page: Page) -> None:
     page.get_by_role("button", name="Story").click()
     expect(text).not_to_have_value(re.compile(r"\["))
     text.fill("[laugh] [笑] [pause:a] [pause:700s] [pause: 1.50s ]")
-    no_pause = "is no pause: write [pause:1.5s] or [pause:300ms]"
+    no_pause = "is not a pause: write [pause:1.5s] or [pause:300ms]"
     told = ["is left out", "a laugh", *2 * [no_pause], "silence, 1.5 s"]
     expect(legend).to_contain_text(told)
     expect(page.locator("#shade .unknown")).to_have_text(["[laugh]", "[pause:a]", "[pause:700s]"])
@@ -161,7 +161,7 @@ def test_a_text_without_words_is_told(server: StandIn, page: Page) -> None:
 
 def test_a_fault_in_a_pause_is_told(server: StandIn, page: Page) -> None:
     async def refuse(body: dict[str, Any], request: Request) -> Response:
-        message = "'[pause:x]' is no pause: write [pause:1.5s] or [pause:300ms], at most 600 s"
+        message = "'[pause:x]' is not a pause: write [pause:1.5s] or [pause:300ms], at most 600 s"
         return refusal(400, message, "invalid_request", "input")
 
     server.answer = refuse

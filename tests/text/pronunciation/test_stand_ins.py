@@ -72,8 +72,8 @@ def test_voices_of_letters_have_no_stand_ins() -> None:
     [
         ("ipa", "", "has no sound"),
         ("ipa", "t7", "no sound for '7'"),
-        ("x-sampa", "§", "no symbol of X-SAMPA"),
-        ("pinyin", "ni3 hxo3", "is no pinyin"),
+        ("x-sampa", "§", "not a symbol of X-SAMPA"),
+        ("pinyin", "ni3 hxo3", "is not pinyin"),
         ("arpabet", "T IY1", "the notation 'arpabet' is unknown; there are ipa, x-sampa, pinyin"),
         ("pinyin", "[ma1]", r"must not have the character \["),
     ],

@@ -82,8 +82,8 @@ def _application(load: LoadOptions, options: ReplicaOptions) -> Iterator[Any]:
     with suppress(RayServeException):  # Serve does not run yet
         if APPLICATION in serve.status().applications:
             raise ConfigError(
-                f"an application {APPLICATION!r} runs on the Ray cluster already: leave out "
-                "--data-parallel-size to use it, or delete it first"
+                f"an application {APPLICATION!r} is already running on the Ray cluster: leave "
+                "out --data-parallel-size to use it, or delete it first"
             )
     needs_gpu = choose_placement(load.device, load.dtype).device.type == "cuda"
     logging.getLogger("ray.serve").setLevel(logging.WARNING)
@@ -96,7 +96,7 @@ def _application(load: LoadOptions, options: ReplicaOptions) -> Iterator[Any]:
         try:
             handle = serve.run(application, name=APPLICATION, route_prefix=None)
         except RuntimeError as error:
-            raise EngineUnavailableError(f"a replica does not start: {_reason(error)}") from error
+            raise EngineUnavailableError(f"a replica failed to start: {_reason(error)}") from error
         yield handle
     finally:
         with suppress(RayServeException, ray.exceptions.RayError):

@@ -49,7 +49,7 @@ class SpeechReplica:
         if package != __version__:
             raise ConfigError(
                 f"this host has chattts-velocity {__version__}, and the front has {package}: "
-                "install one version on every host"
+                "install the same version on every host"
             )
         listen_on_node_address()
         chat = load.load()

@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request, WebSocket
 from ....languages import locale_of
 from ...auth import Authenticator
 from ...errors import NotFoundError
-from ...live.door import SocketDoor
+from ...live.door import SocketGatekeeper
 from ...live.session import host_of
 from ...requests import new_request_id
 from ...service import SpeechService
@@ -51,7 +51,7 @@ def add_to(
     app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
 ) -> None:
     """Serve the realtime API on ``app``; other sockets are left to routes that are added later."""
-    tokens, door = Tokens(), SocketDoor.of(app, service, settings)
+    tokens, door = Tokens(), SocketGatekeeper.of(app, service, settings)
 
     @app.get("/v1/audio/list_voices", include_in_schema=False)
     async def list_voices() -> dict[str, Any]:
@@ -90,7 +90,9 @@ def add_to(
     async def speak(websocket: WebSocket) -> None:
         async def begin() -> RealtimeSession:
             if websocket.query_params.get("intent", "synthesis") != "synthesis":
-                raise NotFoundError("this server only synthesizes: ask with ?intent=synthesis")
+                raise NotFoundError(
+                    "this server only does synthesis: connect with ?intent=synthesis"
+                )
             client = client_of(websocket)
             return RealtimeSession(websocket, service, client, _initial(websocket))
 

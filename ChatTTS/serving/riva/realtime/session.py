@@ -64,7 +64,7 @@ class RealtimeSession(SocketSession):
             (await self._text()).flush()
             self._has_begun = False
         else:
-            raise BadRequestError(f"there is no message type {str(kind)[:40]!r}", param="type")
+            raise BadRequestError(f"unknown message type {str(kind)[:40]!r}", param="type")
 
     async def _text(self) -> Context:
         """Return the context; a new text has the settings of now, and draws from the beginning."""

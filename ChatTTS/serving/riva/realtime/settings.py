@@ -154,12 +154,14 @@ class SessionSettings:
         param = "zero_shot_config"
         transcript = _string(prompt, "audio_prompt_transcript", "")
         if not transcript.strip():
-            raise BadRequestError("a recording needs audio_prompt_transcript", param=param)
+            raise BadRequestError(
+                "audio_prompt_transcript is required with a recording", param=param
+            )
         try:
             text = _string(prompt, "audio_prompt_bytes", "")
             data = await service.in_parsing_thread(partial(from_base64, text))
         except ValueError as error:
-            raise BadRequestError("audio_prompt_bytes is no base64", param=param) from error
+            raise BadRequestError("audio_prompt_bytes is not valid base64", param=param) from error
         sample = await sample_prompt(service, data, param)
         return replace(self, sample=sample, transcript=transcript)
 

@@ -93,6 +93,6 @@ def _split(letters: str) -> list[str] | None:
 
 def _refused(part: str, text: str) -> TextError:
     return TextError(
-        f"{shown(text)} is no pinyin: {shown(part)} is no syllable of Mandarin; write syllables "
-        "with the digits or accents of their tones, such as ni3 hao3 or nǐ hǎo"
+        f"{shown(text)} is not pinyin: {shown(part)} is not a syllable of Mandarin; write "
+        "syllables with the digits or accents of their tones, such as ni3 hao3 or nǐ hǎo"
     )

@@ -47,8 +47,8 @@ def from_x_sampa(text: str) -> str:
                 break
         else:
             raise TextError(
-                f"{shown(text[place])} in {shown(text)} is no symbol of X-SAMPA that the voices "
-                'have a sound for; write sounds of English, such as h@"loU'
+                f"{shown(text[place])} in {shown(text)} is not a symbol of X-SAMPA that the "
+                'voices can speak; write sounds of English, such as h@"loU'
             )
     if not ipa.strip():
         raise TextError('the X-SAMPA is empty; write sounds of English, such as h@"loU')

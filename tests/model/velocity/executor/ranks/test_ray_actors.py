@@ -159,8 +159,8 @@ def test_a_script_that_ends_without_closing_leaves_nothing() -> None:
 @pytest.mark.parametrize(
     ("code", "address", "message"),
     [
-        ("load()", "127.0.0.1:9", "no Ray cluster can be used at 127.0.0.1:9 .*RAY_ADDRESS"),
-        ("load()", "ray://127.0.0.1:10001", "RAY_ADDRESS .* is that of a Ray client"),
+        ("load()", "127.0.0.1:9", "cannot use a Ray cluster at 127.0.0.1:9 .*RAY_ADDRESS"),
+        ("load()", "ray://127.0.0.1:10001", "RAY_ADDRESS .* is for Ray clients"),
         ("import ray; load()", "", "Ray was imported before"),
         ("load(max_num_seqs=4)", "", r"2 ranks need .* each, .* \(it has "),
     ],

@@ -27,8 +27,7 @@ from ....kernels.cuda.step_results import result_width, store_results
 from ....sampling import Draw
 from ...input_batch import HeadSet
 from ...plan import Pending, StepResult
-from .layers import AttentionMetadata
-from .llama import TritonLlama
+from .llama import AttentionMetadata, TritonLlama
 from .sampler import draw_ids_of
 from .slots import SlotMap, SlotRows
 from .text_attention import PlanAttention, TextAttention
@@ -93,7 +92,7 @@ class DecodeSteps:
     ) -> None:
         device, num_codebooks = pool.device, embed.num_codebooks
         self._llama, self._embed, self._pool, self._recorder = llama, embed, pool, recorder
-        self._most, self._attention = max_positions, attention
+        self._max_positions, self._attention = max_positions, attention
         self._is_code = kind is Pass.CODE
         self._end = embed.num_audio_tokens - 1 if end is None else end
         self._drawn_width = num_codebooks if self._is_code else 1
@@ -284,7 +283,11 @@ class DecodeSteps:
 
     def _places(self, rows: int) -> AttentionMetadata:
         return AttentionMetadata(
-            self._positions[:rows], self._tables[:rows], self._table_of[:rows], self._most
+            self._positions[:rows],
+            self._tables[:rows],
+            self._table_of[:rows],
+            self._max_positions,
+            is_decode=True,
         )
 
     def _packed(
@@ -338,12 +341,10 @@ class DecodeSteps:
     def _step(self, rows: int, adapted: bool = False) -> None:
         """Compute one step of the first ``rows`` rows, all on the device."""
         ids, logprobs, finite = self._drawn[:rows], self._logprobs[:rows], self._finite[:rows]
-        inputs = self._kinds[:rows], self._ids[:rows], self._vectors
+        x = self._llama.embedded(self._kinds[:rows], self._ids[:rows], self._vectors)
         kept = None if self._attention is None else self._attention.kept
         adapter_of = self._adapter_of[:rows] if adapted else None
-        hiddens = self._llama.hiddens(
-            *inputs, self._places(rows), self._pool, kept=kept, adapter_of=adapter_of
-        )
+        hiddens = self._llama.hiddens(x, self._places(rows), self._pool, kept, adapter_of)
         if self._is_code:
             logits = self._embed.code_logits(hiddens).contiguous()
             draw_ids_of(logits, self._state, self._end, ids, logprobs, finite)
@@ -410,15 +411,15 @@ def _wait(
     )
 
 
-def buckets(most: int, least: int = 1) -> tuple[int, ...]:
-    """Return the numbers of rows for which steps are recorded, from ``least`` on.
+def buckets(max_rows: int, min_rows: int = 1) -> tuple[int, ...]:
+    """Return the numbers of rows for which steps are recorded, from ``min_rows`` on.
 
     From 8 to 256, each is at most one and a half times the one before it, then at most 1.2 times.
-    The last is ``most``.
+    The last is ``max_rows``.
     """
     sizes = [1, 2, 4]
-    while sizes[-1] < most:
+    while sizes[-1] < max_rows:
         parts = 2 if sizes[-1] < 256 else 4
         step = max(4, 2 ** (sizes[-1].bit_length() - 1) // parts)
         sizes.append(sizes[-1] + step)
-    return (*(size for size in sizes if least <= size < most), most)
+    return (*(size for size in sizes if min_rows <= size < max_rows), max_rows)

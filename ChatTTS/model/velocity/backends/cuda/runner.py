@@ -26,7 +26,7 @@ from ...model_runner import ModelRunner, SequenceState
 from ...plan import Future, Pending, StepPlan, StepResult, Work
 from .decode_steps import DecodeInput, DecodeSteps
 from .llama import TritonLlama
-from .mixed_steps import RecordedLlama
+from .prompt_steps import PromptSteps
 from .text_attention import TextAttention
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class GraphRunner(ModelRunner):
         self,
         model: LoadedModel,
         pool: Tensor,
-        prompts: RecordedLlama,
+        prompts: PromptSteps,
         decode: Mapping[Pass, DecodeSteps],
     ) -> None:
         super().__init__(model, pool)
@@ -158,7 +158,7 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
     assert isinstance(llama, TritonLlama)
     assert recorder is not None
     max_positions = model.shape.max_position_embeddings
-    prompts = RecordedLlama(
+    prompts = PromptSteps(
         llama,
         pool,
         recorder,
@@ -185,7 +185,7 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
         for kind in Pass
     }
     # The largest first: the others fit into its memory.
-    parts: tuple[RecordedLlama | DecodeSteps, ...] = (prompts, *decode.values())
+    parts: tuple[PromptSteps | DecodeSteps, ...] = (prompts, *decode.values())
     # Steps without adapters take no longer for the adapters that are loaded.
     kinds = (True, False) if llama.has_adapters else (False,)
     work = [

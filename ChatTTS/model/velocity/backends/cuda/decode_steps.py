@@ -239,7 +239,7 @@ class DecodeSteps:
         self._update(dict(zip(slots, tables, strict=True)))
         recording = self._recordings[self._slots.bucket(self._slots.rows), adapted]
         wanted = sorted(
-            ((slot, own) for slot, own in zip(slots, heads, strict=False) if own is not None),
+            ((slot, each) for slot, each in zip(slots, heads, strict=False) if each is not None),
             key=itemgetter(0),
         )
         attention = None
@@ -268,7 +268,7 @@ class DecodeSteps:
         """Begin with empty rows after a call that failed, and note it if this one fails.
 
         Such a call may have left sequences in their rows, which would go on writing into blocks
-        that are not theirs any more.
+        that other sequences have by now.
         """
         if self._has_failed:
             rows = list(range(len(self._known)))
@@ -350,11 +350,15 @@ class DecodeSteps:
             draw_ids_of(logits, self._state, self._end, ids, logprobs, finite)
         else:
             for start in range(0, rows, _DRAWN_TEXTS):
-                own = slice(start, min(start + _DRAWN_TEXTS, rows))
-                parts = {f.name: getattr(self._state, f.name)[own] for f in fields(DrawState)}
-                logits = self._embed.text_logits(hiddens[own])
-                state = DrawState(**parts)
-                draw_ids_of(logits, state, self._end, ids[own], logprobs[own], finite[own])
+                part = slice(start, min(start + _DRAWN_TEXTS, rows))
+                logits = self._embed.text_logits(hiddens[part])
+                state = DrawState(
+                    **{
+                        each.name: getattr(self._state, each.name)[part]
+                        for each in fields(DrawState)
+                    }
+                )
+                draw_ids_of(logits, state, self._end, ids[part], logprobs[part], finite[part])
         store_results(
             hiddens,
             ids,
@@ -397,11 +401,11 @@ def _wait(
     """
     if done is not None:
         wait_for(done, patience)
-    own = results.numpy()[np.ix_(turns, np.array(slots, dtype=np.int64))].reshape(
+    rows = results.numpy()[np.ix_(turns, np.array(slots, dtype=np.int64))].reshape(
         len(turns) * len(slots), -1
     )
-    hidden = own.shape[1] - result_width(0, drawn)
-    hiddens, ids, logprobs, finite = np.split(own, np.cumsum([hidden, drawn, drawn]), axis=1)
+    hidden = rows.shape[1] - result_width(0, drawn)
+    hiddens, ids, logprobs, finite = np.split(rows, np.cumsum([hidden, drawn, drawn]), axis=1)
     return StepResult(
         ids=ids.astype(np.int64),
         hiddens=torch.from_numpy(hiddens.view(np.float32)),

@@ -65,9 +65,9 @@ class TritonLlama:
     In a decode step of few rows, a layer takes five launches: norm and qkv product; rotary
     embedding, storing keys and values, and attention over the splits; their merge, output
     projection and residual; norm and gate and up projections; down projection and residual. With
-    more than 16 rows the merge is a launch of its own; with more than 64, and in float32, each of
-    the two norms. In a step of rows with adapters the merge is a launch of its own, too, and
-    another one before each product takes these rows to the ranks of their adapters.
+    more than 16 rows the merge is a separate launch; with more than 64, and in float32, so is each
+    of the two norms. In a step of rows with adapters the merge is a separate launch as well, and
+    another launch before each product takes these rows to the ranks of their adapters.
 
     With few rows, attention also fetches the weights of the layer's other products and of the next
     layer's first one; see ``kernels/cuda/ahead.py``. Behind the last layer is the first one, which

@@ -98,8 +98,9 @@ class PagedCache:
         if missing <= 0:
             return
         more = min(max(missing, _STRETCH), self._width - len(self._held[0]))
-        for held in self._held:
-            held.extend(self._store.take(more))
+        taken = self._store.take(more * len(self._held))
+        for row, held in enumerate(self._held):
+            held.extend(taken[row * more : (row + 1) * more])
         tables = torch.zeros(rows, self._width, dtype=torch.int32)
         tables[:, : len(self._held[0])] = torch.tensor(self._held, dtype=torch.int32)
         self.tables = tables.to(self._store.pool.device)

@@ -231,6 +231,10 @@ def test_a_store_that_cannot_grow_says_the_numbers() -> None:
     with pytest.raises(GenerationError, match=r"cache of 8 MB beside the 4 MB .*max_split_batch"):
         store.take(2)
     store.give_back(taken)
+    cache = PagedCache(store, 10)
+    with pytest.raises(GenerationError):
+        cache.reserve(3, 16)
+    assert store.blocks.num_used == 0, "nor have some of the rows a block"
     assert sorted(store.take(4)) == [0, 1, 2, 3]
 
 

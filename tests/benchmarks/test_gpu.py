@@ -304,7 +304,11 @@ def test_what_pytest_says_is_understood() -> None:
     assert unread_file("tests/test_a.py::test_b ERROR") is None
 
     whole = command(FULL.tests, without_package=False)
-    for file in ("cuda/test_products", "test_streaming_decoder", "velocity/test_sampler"):
+    for file in (
+        "kernels/cuda/test_products",
+        "synthesis/test_streaming_decoder",
+        "velocity/backends/torch/test_sampler",
+    ):
         assert f"tests/model/{file}.py" in whole
     assert "--noconftest" not in whole
     assert "--noconftest" in command(FULL.tests, without_package=True)

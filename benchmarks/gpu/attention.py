@@ -51,7 +51,9 @@ def measure(task: Task, dtype: str) -> None:
         ) -> None:
             for table in own:
                 for layer in range(depth):
-                    attend_rows(query, pool, layer, table, *rows, most=gpt.max_position_embeddings)
+                    attend_rows(
+                        query, pool, layer, table, *rows, max_positions=gpt.max_position_embeddings
+                    )
 
         replay = recorder.record(work).replay
         seconds = median(device_seconds(replay, device, scale.rounds)) / (batches * depth)

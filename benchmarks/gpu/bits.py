@@ -137,7 +137,7 @@ def _attention(given: Inputs) -> Iterator[Outcome]:
 
     def attend(count: int) -> Tensor:
         own = (part[:count] for part in (table_of, positions))
-        return attention.attend_rows(query[:count], pool, 1, tables, *own, most=length)
+        return attention.attend_rows(query[:count], pool, 1, tables, *own, max_positions=length)
 
     whole = attend(most)
     yield "its numbers", bool(whole.isfinite().all())
@@ -146,9 +146,9 @@ def _attention(given: Inputs) -> Iterator[Outcome]:
     # Rows of which some are adjacent in one sequence, as in a prompt.
     line = torch.arange(most, dtype=torch.int32, device=given.device)
     shared = query, pool, 1, tables, table_of[line // _SHARED * _SHARED], positions - line % _SHARED
-    whole = attention.attend_rows(*shared, most=length)
+    whole = attention.attend_rows(*shared, max_positions=length)
     tile_rows = prompt_attention.TILE_ROWS
-    found = prompt_attention.attend_prompts(*shared, most=length, tile_rows=tile_rows)
+    found = prompt_attention.attend_prompts(*shared, max_positions=length, tile_rows=tile_rows)
     yield f"tiles of {tile_rows}", torch.equal(found, whole)
 
 
@@ -163,7 +163,7 @@ def _new_rows(given: Inputs) -> Iterator[Outcome]:
         query = rotary.rotate_and_store(
             own.qkv, *own.rotary, own.positions, *where[:2], own.pool, 1, own.heads
         )
-        mixed = attention.attend_rows(query, own.pool, 1, *where, most=own.most)
+        mixed = attention.attend_rows(query, own.pool, 1, *where, max_positions=own.max_positions)
         found = products.product(mixed.flatten(1), own.weight, residual=own.residual)
         return torch.cat([found.flatten().float(), own.pool.flatten().float()])
 

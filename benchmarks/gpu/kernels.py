@@ -177,10 +177,10 @@ def _attention(given: Inputs, rows: int) -> Iterator[Check]:
     def check() -> tuple[float, float]:
         pool, tables, table_of, positions = paged_cache(given, rows, given.scale.positions)
         query = given.normal(rows, *pool.shape[3::2])
-        most = given.scale.gpt.max_position_embeddings
+        max_positions = given.scale.gpt.max_position_embeddings
 
         def attend(way: Callable[..., Tensor]) -> Callable[..., Tensor]:
-            return lambda *own: way(*own[:2], 1, *own[2:], most=most)
+            return lambda *own: way(*own[:2], 1, *own[2:], max_positions=max_positions)
 
         parts = query, pool, tables, table_of, positions
         ways = attend(attention.attend_rows), attend(attention.attend_rows_torch)
@@ -199,7 +199,7 @@ class NewRows:
         pool, tables, table_of, positions: see :func:`paged_cache`; no two rows share a block.
         weight, residual: of the projection.
         heads: number of heads.
-        most: the most positions of a sequence.
+        max_positions: the most positions of a sequence.
     """
 
     qkv: Tensor
@@ -211,7 +211,7 @@ class NewRows:
     weight: Tensor
     residual: Tensor
     heads: int
-    most: int
+    max_positions: int
 
     @classmethod
     def random(cls, given: Inputs, rows: int) -> NewRows:
@@ -255,7 +255,13 @@ class NewRows:
         """Return the projected rows and the pool, both changed in place, as one tensor."""
         where = self.tables, self.table_of, self.positions
         splits = attend(
-            self.qkv, self.rotary, self.pool, 1, *where, heads=self.heads, most=self.most
+            self.qkv,
+            self.rotary,
+            self.pool,
+            1,
+            *where,
+            heads=self.heads,
+            max_positions=self.max_positions,
         )
         found = project(splits, self.weight, self.residual)
         return torch.cat([found.flatten().float(), self.pool.flatten().float()])

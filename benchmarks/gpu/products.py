@@ -18,7 +18,7 @@ from torch.nn.functional import linear
 from ChatTTS.config import GPTConfig
 from ChatTTS.model.cuda import graphs
 from ChatTTS.model.kernels.cuda.products import product
-from ChatTTS.model.velocity.backends.cuda import layers
+from ChatTTS.model.velocity.backends.cuda.linear import SKINNY_ROWS, library_product
 
 from .scale import Scale, Task
 from .timing import device_seconds
@@ -54,7 +54,7 @@ def kinds(gpt: GPTConfig) -> dict[str, Kind]:
 def measure(task: Task, dtype: str) -> None:
     """Record microseconds of each product by method, and each method's sum over a layer."""
     scale, record = task.scale, task.record
-    record.put(dtype=dtype, skinny_rows=layers.SKINNY_ROWS)
+    record.put(dtype=dtype, skinny_rows=SKINNY_ROWS)
     recorder = graphs.CudaRecorder(task.device, advice="end what else uses the GPU")
     results: dict[str, Any] = {}
     for rows in scale.product_rows:
@@ -99,7 +99,7 @@ def _ways(
     given: dict[str, Any] = {"norm": norm, "residual": residual, "gated": kind.gated}
     ways: dict[str, Callable[[Tensor], Any]] = {
         "kernel": lambda weight: product(x, weight, **given),
-        "library": lambda weight: layers.library_product(x, weight, **given),
+        "library": lambda weight: library_product(x, weight, **given),
         "bare": lambda weight: linear(x, weight),
     }
     found = {name: _seconds(way, weights, recorder, scale.rounds) for name, way in ways.items()}

@@ -74,13 +74,13 @@ class SimulatedRecording:
 
     def __init__(self, device: SimulatedDevice, model: StepModel, work: partial[Any]) -> None:
         from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
-        from ChatTTS.model.velocity.backends.cuda.mixed_steps import RecordedLlama
+        from ChatTTS.model.velocity.backends.cuda.prompt_steps import PromptSteps
 
         self._device, self._model, self._rows = device, model, int(work.args[0])
         owner: Any = getattr(work.func, "__self__")  # noqa: B009
         self._decode = owner if isinstance(owner, DecodeSteps) else None
-        self._is_prompt = isinstance(owner, RecordedLlama)
-        self.result = torch.ones(self._rows, 1) if self._is_prompt else None
+        self._is_prompt = isinstance(owner, PromptSteps)
+        self.result = None
 
     def replay(self) -> None:
         if self._decode is not None:

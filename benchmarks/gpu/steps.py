@@ -27,7 +27,7 @@ from ChatTTS.model.kernels.cuda import dependent_launch
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeInput, DecodeSteps
 from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama
-from ChatTTS.model.velocity.backends.cuda.mixed_steps import RecordedLlama
+from ChatTTS.model.velocity.backends.cuda.prompt_steps import PromptSteps
 from ChatTTS.model.velocity.input_batch import InputBatch
 from ChatTTS.model.velocity.loaded_model import LoadedModel
 from ChatTTS.model.velocity.model_loader import ModelLoader
@@ -226,7 +226,7 @@ def step_times(
 def prompt_times(
     loaded: Loaded, rows: int, device: torch.device, adapter: int = -1
 ) -> dict[str, float]:
-    """Time a step that reads a prompt of ``rows`` positions, hidden state to the host included.
+    """Time a step that reads a prompt of ``rows`` positions.
 
     Args:
         adapter: the number of the prompt's adapter, or -1.
@@ -242,12 +242,12 @@ def prompt_times(
         positions=np.arange(rows, dtype=np.int32),
         tables=np.arange(blocks, dtype=np.int32).reshape(1, blocks),
         table_of=np.zeros(rows, dtype=np.int32),
-        draws=np.array([rows - 1], dtype=np.int32),
+        draws=np.empty(0, dtype=np.int32),
         adapter_of=None if adapter < 0 else np.full(rows, adapter, dtype=np.int32),
     )
     assert isinstance(model.llama, TritonLlama)
     assert model.recorder is not None
-    recorded = RecordedLlama(
+    recorded = PromptSteps(
         model.llama,
         loaded.pool,
         model.recorder,
@@ -259,7 +259,7 @@ def prompt_times(
     )
     with ieee_float32():
         recorded.record(rows, adapted=adapter >= 0)
-    return spread(wall_seconds(lambda: recorded.forward(batch, loaded.pool), device, 5))
+    return spread(wall_seconds(lambda: recorded.launch(batch), device, 5))
 
 
 def kernel_times(loaded: Loaded, streams: int, device: torch.device) -> dict[str, Any]:

@@ -136,15 +136,15 @@ def test_adapters(folder: Path, on_triton: None) -> None:
 
 def test_rows_that_adapters_change_are_found(folder: Path, on_triton: None) -> None:
     """Rows without an adapter that would get one."""
-    from ChatTTS.model.velocity.backends.cuda import layers
+    from ChatTTS.model.velocity.backends.cuda import linear
 
-    right: Any = vars(layers)["to_ranks"]
+    right: Any = vars(linear)["to_ranks"]
 
     def wrong(x: Any, low: Any, adapter_of: Any, **given: Any) -> Any:
         return right(x, low, adapter_of.clamp_min(0), **given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layers, "to_ranks", wrong)
+        patch.setattr(linear, "to_ranks", wrong)
         with pytest.raises(RuntimeError, match="lone run; rows without"):
             do("adapters", folder, dtype="float32")
 
@@ -304,7 +304,11 @@ def test_what_pytest_says_is_understood() -> None:
     assert unread_file("tests/test_a.py::test_b ERROR") is None
 
     whole = command(FULL.tests, without_package=False)
-    for file in ("cuda/test_products", "test_streaming_decoder", "velocity/test_sampler"):
+    for file in (
+        "kernels/cuda/test_products",
+        "synthesis/test_streaming_decoder",
+        "velocity/backends/torch/test_sampler",
+    ):
         assert f"tests/model/{file}.py" in whole
     assert "--noconftest" not in whole
     assert "--noconftest" in command(FULL.tests, without_package=True)

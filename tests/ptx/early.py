@@ -75,19 +75,23 @@ def launches() -> None:
     angles = normal(16, 16, dtype=torch.float32)
     turns, pool = (angles.cos(), angles.sin()), normal(6, 1, 2, 2, 8, 16)
     with patch.object(attention, "PROGRAMS", 1):
-        splits = attention.attend_new_rows(qkv, turns, pool, 0, *where, heads=_HEADS, most=16)
+        splits = attention.attend_new_rows(
+            qkv, turns, pool, 0, *where, heads=_HEADS, max_positions=16
+        )
     x = output_product.product_of_splits(splits, normal(_HIDDEN, _HIDDEN), x)
     qkv = products.product(x, normal(2 * _HIDDEN, _HIDDEN))
     blocks, table_of, positions = where
     query = rotary.rotate_and_store(qkv, *turns, positions, blocks, table_of, pool, 0, _HEADS)
-    x = attention.attend_rows(query, pool, 0, *where, most=16).flatten(1)
+    x = attention.attend_rows(query, pool, 0, *where, max_positions=16).flatten(1)
     qkv = products.product(x, normal(2 * _HIDDEN, _HIDDEN))
     query = rotary.rotate_and_store(qkv, *turns, positions, blocks, table_of, pool, 0, _HEADS)
     # Rows that attend to all of a split: the first store of the kernel is theirs.
     blocks = torch.arange(_ROWS * 32, dtype=torch.int32).reshape(_ROWS, 32)
     where = blocks, table_of, torch.full_like(positions, attention.SPLIT - 1)
     pool = normal(_ROWS * 32, 1, 2, 2, 8, 16)
-    prompt_attention.attend_prompts(query, pool, 0, *where, most=attention.SPLIT, tile_rows=2)
+    prompt_attention.attend_prompts(
+        query, pool, 0, *where, max_positions=attention.SPLIT, tile_rows=2
+    )
 
 
 def is_wait(line: Instruction) -> bool:

@@ -16,19 +16,19 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.kernels.cuda import attention
-from ChatTTS.model.kernels.cuda.ahead import LINE, MOST_ROWS, Ahead
+from ChatTTS.model.kernels.cuda.ahead import LINE, MAX_ROWS, Ahead
 
 from .launches import Emulation
 from .program import Program
 
-_HEADS, _SIZE, _BLOCK, _MOST = 2, 64, 16, 700
+_HEADS, _SIZE, _BLOCK, _MAX_POSITIONS = 2, 64, 16, 700
 # The position of each row, -1 for padding.
 CASES: dict[str, tuple[int, ...]] = {
     "one row": (300,),
     "one row of one position": (0,),
     "rows and padding": (600, -1, 20, 255, 256),
-    "as many rows as may be": tuple(range(MOST_ROWS)),
-    "no program is idle": (_MOST - 1,),
+    "as many rows as may be": tuple(range(MAX_ROWS)),
+    "no program is idle": (_MAX_POSITIONS - 1,),
 }
 
 
@@ -40,12 +40,12 @@ def attended(
     positions: Sequence[int], ahead: Sequence[Tensor], dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """Return attention to random contexts, and the keys and values."""
-    rows, blocks = len(positions), -(-_MOST // _BLOCK)
+    rows, blocks = len(positions), -(-_MAX_POSITIONS // _BLOCK)
     tables = torch.arange(rows * blocks, dtype=torch.int32).reshape(rows, blocks)
     own = torch.tensor(positions, dtype=torch.int32)
     table_of = torch.where(own < 0, -1, torch.arange(rows)).int()
     pool = random(rows * blocks, 1, 2, _HEADS, _BLOCK, _SIZE, dtype=dtype)
-    angles = 6 * random(_MOST, _SIZE, dtype=torch.float32)
+    angles = 6 * random(_MAX_POSITIONS, _SIZE, dtype=torch.float32)
     splits = attention.attend_new_rows(
         random(rows, 3 * _HEADS * _SIZE, dtype=dtype),
         (angles.cos(), angles.sin()),
@@ -55,7 +55,7 @@ def attended(
         table_of,
         own.clamp_min(0),
         heads=_HEADS,
-        most=_MOST,
+        max_positions=_MAX_POSITIONS,
         ahead=ahead,
     )
     return splits.merged(dtype), pool

@@ -102,8 +102,8 @@ def _attention() -> None:
     positions = torch.tensor([350, 0, 11], dtype=torch.int32)
     given = query, pool, 0, tables, table_of, positions
     with patch.object(attention, "PROGRAMS", 1):  # so that a program computes several splits
-        found = attention.attend_rows(*given, most=360)
-    _check(found[[0, 2]], attention.attend_rows_torch(*given, most=360)[[0, 2]])
+        found = attention.attend_rows(*given, max_positions=360)
+    _check(found[[0, 2]], attention.attend_rows_torch(*given, max_positions=360)[[0, 2]])
 
 
 def _new_rows() -> None:
@@ -123,7 +123,7 @@ def _new_rows() -> None:
     ):
         own = pool.clone()
         with patch.object(attention, "PROGRAMS", 1):  # so that a program computes several splits
-            splits = attend(qkv, rotary, own, 0, *where, heads=4, most=360, ahead=ahead)
+            splits = attend(qkv, rotary, own, 0, *where, heads=4, max_positions=360, ahead=ahead)
         results.append((project(splits, weight, residual.clone()), own))
     _check(results[0][0], results[1][0])
     _check(results[0][1], results[1][1])
@@ -147,8 +147,8 @@ def _prompt_rows() -> None:
     positions = torch.tensor([*range(510, 515), 11, 12], dtype=torch.int32)
     given = query, pool, 0, tables, table_of, positions
     with patch.object(prompt_attention, "PROGRAMS", 1):  # so that a program computes all splits
-        found = prompt_attention.attend_prompts(*given, most=560, tile_rows=2)
-    _check(found, prompt_attention.attend_prompts_torch(*given, most=560))
+        found = prompt_attention.attend_prompts(*given, max_positions=560, tile_rows=2)
+    _check(found, prompt_attention.attend_prompts_torch(*given, max_positions=560))
 
 
 def _draws(ids: int) -> None:

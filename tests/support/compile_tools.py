@@ -44,7 +44,7 @@ from ChatTTS.model.llama.weights import LayerWeights
 from ChatTTS.model.lora.adapter import Adapter, LowRank, projections
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.sampling_params import SamplingParams
-from ChatTTS.model.standard.accelerated_llama import TELlamaModel
+from ChatTTS.model.standard.accelerated_llama import BLOCK_SIZE, TELlamaModel
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
 from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama
 from ChatTTS.model.velocity.backends.cuda.sampler import TritonSampler
@@ -206,8 +206,9 @@ TEXT_IDS, CODEBOOKS, CODES = 21178, 4, 626
 def launch_little(dtype: torch.dtype) -> None:
     """Launch each kernel at least once, in the published model's size."""
     _steps(PUBLISHED, 32, dtype, (1,), batch_invariant=True)
-    llama, _ = _steps(PUBLISHED, 32, dtype, (1,), batch_invariant=True, adapted=True)
-    llama.forward(_prompt(128, PUBLISHED, 32), llama.new_pool(4))
+    for given in ({"batch_invariant": True, "adapted": True}, {"batch_invariant": False}):
+        llama, _ = _steps(PUBLISHED, 32, dtype, (1,), **given)
+        llama.forward(_prompt(128, PUBLISHED, 32), llama.new_pool(4))
     _products(dtype)
     _standard_path(PUBLISHED, dtype, (20,))
 
@@ -289,13 +290,16 @@ def _adapter(shape: LlamaShape) -> Adapter:
 
 def _standard_path(shape: LlamaShape, dtype: torch.dtype, batches: tuple[int, ...]) -> None:
     """Launch prompts and decode steps of ``experimental=True``."""
-    model = TELlamaModel(
+    llama = TritonLlama(
         shape,
         [_layer(shape, dtype)],
         torch.zeros(shape.hidden_size, dtype=dtype),
+        None,
         rotary_tables(shape),
-        EagerRecorder(),
+        BLOCK_SIZE,
+        batch_invariant=True,
     )
+    model = TELlamaModel(llama, shape.max_position_embeddings, EagerRecorder())
     for rows in batches:
         for new in (7, 1):
             model(

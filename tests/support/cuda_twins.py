@@ -13,12 +13,9 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from ChatTTS.model.velocity.backends.cuda import layers
-
 from .kernel_tools import DEVICE  # noqa: F401  before any kernel
 from .recorder_tools import record_anywhere
 
-from ChatTTS.model.standard import accelerated_llama as te_llama  # isort: skip
 from ChatTTS.model.kernels.cuda import (  # isort: skip
     attention,
     embedding,
@@ -34,7 +31,7 @@ from ChatTTS.model.kernels.cuda import (  # isort: skip
     swiglu,
     text_attention,
 )
-from ChatTTS.model.velocity.backends.cuda import decode_steps as decode, llama, sampler  # isort: skip
+from ChatTTS.model.velocity.backends.cuda import decode_steps, linear, llama, sampler  # isort: skip
 
 # The kernels by name, each with the module that holds it and its twin.
 KERNELS = {
@@ -54,14 +51,16 @@ KERNELS = {
     "to_ranks": low_rank,
 }
 
+# The modules that launch kernels. The loader imports from `products` where it makes the heads.
+USERS = (linear, decode_steps, llama, sampler, products)
+
 
 def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the twins in the kernels' place until the test ends, and record on CPUs too."""
     record_anywhere(monkeypatch)
     splits = attention.ContextSplits
     monkeypatch.setattr(splits, "merged", splits.merged_torch)
-    # `products` itself, since the loader imports from it where it makes the heads.
-    for user in (layers, te_llama, decode, llama, sampler, products):
+    for user in USERS:
         for name, home in KERNELS.items():
             if hasattr(user, name):
                 monkeypatch.setattr(user, name, _strict(getattr(home, f"{name}_torch")))

@@ -65,9 +65,8 @@ def patience() -> float:
 def wait_for(work: Submitted, seconds: float) -> None:
     """Wait until a device has done its work.
 
-    A call of CUDA that waits cannot be ended, also not by the process's own end. So this asks
-    again and again: at first without a pause, in which it lets other threads run, then between
-    short sleeps.
+    Nothing ends a call of CUDA that waits, not even the end of the process. So this asks again and
+    again: at first without a pause, letting other threads run, then between short sleeps.
 
     Raises:
         DeviceLostError: it takes longer than ``seconds``.

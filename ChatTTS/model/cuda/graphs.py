@@ -137,8 +137,8 @@ class CudaRecorder:
             with torch.cuda.stream(self._stream):
                 for _ in range(_WARM_UPS):
                     work()
-                # The capture takes memory of its own. What the first work of all, which is the
-                # largest, took before it must not stay beside that.
+                # The capture takes further memory. What the first and largest work took before
+                # must not stay allocated beside it.
                 if not self._has_captured:
                     gc.collect()
                 torch.cuda.empty_cache()

@@ -18,7 +18,7 @@ import torch
 from ...errors import ConfigError
 
 # An older one fails in an assertion of its compiler, which no handler can catch.
-_LEAST_TRITON = (3, 3)
+_MIN_TRITON = (3, 3)
 
 
 def why_no_kernels(device: torch.device) -> str | None:
@@ -31,10 +31,10 @@ def why_no_kernels(device: torch.device) -> str | None:
         name = "triton-windows" if sys.platform == "win32" else "triton"
         return f"triton is not installed (pip install {name})"
     found = _triton_version()
-    if found < _LEAST_TRITON:
+    if found < _MIN_TRITON:
         return (
             f"triton {'.'.join(map(str, found))} aborts the process while it compiles them: "
-            f"install torch 2.7 or newer, which brings triton {'.'.join(map(str, _LEAST_TRITON))}"
+            f"install torch 2.7 or newer, which brings triton {'.'.join(map(str, _MIN_TRITON))}"
         )
     if torch.cuda.get_device_capability(device) < (8, 0):
         return "the kernels need a GPU of compute capability 8.0 or newer"
@@ -48,7 +48,7 @@ def _triton_version() -> tuple[int, ...]:
     """
     for distribution in importlib.metadata.packages_distributions().get("triton", ()):
         return tuple(map(int, re.findall(r"\d+", importlib.metadata.version(distribution))[:2]))
-    return _LEAST_TRITON
+    return _MIN_TRITON
 
 
 @cache

@@ -1,7 +1,6 @@
-"""The KV cache of the accelerated Llama: blocks of one store that all calls share.
+"""The KV cache of the accelerated Llama: blocks that all calls share.
 
-Recorded steps contain the address of the store's memory, so the store outlives the batches that
-take blocks from it.
+Recorded steps contain the address of the blocks' memory, so it outlives the batches.
 """
 
 from __future__ import annotations
@@ -14,26 +13,28 @@ from torch import Tensor
 
 from ...errors import GenerationError
 from ...utils.locks import new_rlock
+from ..velocity.block_pool import BlockPool
 
 # The number of blocks that a row is given at a time.
 _STRETCH = 4
 
 
 class BlockStore:
-    """A store of blocks of keys and values that grows when it runs out of free ones; thread-safe.
+    """Memory for blocks of keys and values, which grows when no block is free; thread-safe.
 
     Args:
         new_pool: allocates a pool with a given number of blocks, its first dimension.
         blocks: number of blocks at first.
 
     Attributes:
-        pool: all blocks; growing replaces this tensor by a larger one.
+        pool: the memory of all blocks; growing replaces this tensor by a larger one.
+        blocks: which of them are in use.
     """
 
     def __init__(self, new_pool: Callable[[int], Tensor], blocks: int) -> None:
         self._new_pool = new_pool
         self.pool = new_pool(blocks)
-        self._free = list(range(blocks))
+        self.blocks = BlockPool(blocks)
         # Reentrant: the garbage collector may call give_back in the thread that holds the lock.
         self._lock = new_rlock()
 
@@ -44,14 +45,15 @@ class BlockStore:
             GenerationError: the device has no memory for more blocks; no block was taken.
         """
         with self._lock:
-            if count > len(self._free):
+            if count > self.blocks.available:
                 self._grow(count)
-            return [self._free.pop() for _ in range(count)]
+            return [self.blocks.allocate()[0] for _ in range(count)]
 
     def give_back(self, blocks: Sequence[int]) -> None:
         """Free blocks that the caller reads no more."""
         with self._lock:
-            self._free.extend(blocks)
+            for block in blocks:
+                self.blocks.release(block)
 
     def _grow(self, count: int) -> None:
         before = self.pool
@@ -67,7 +69,7 @@ class BlockStore:
             ) from error
         grown[: len(before)] = before
         self.pool = grown
-        self._free.extend(range(len(before), after))
+        self.blocks.grow(after)
 
 
 class PagedCache:
@@ -96,8 +98,9 @@ class PagedCache:
         if missing <= 0:
             return
         more = min(max(missing, _STRETCH), self._width - len(self._held[0]))
-        for held in self._held:
-            held.extend(self._store.take(more))
+        taken = self._store.take(more * len(self._held))
+        for row, held in enumerate(self._held):
+            held.extend(taken[row * more : (row + 1) * more])
         tables = torch.zeros(rows, self._width, dtype=torch.int32)
         tables[:, : len(self._held[0])] = torch.tensor(self._held, dtype=torch.int32)
         self.tables = tables.to(self._store.pool.device)

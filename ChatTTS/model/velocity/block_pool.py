@@ -39,6 +39,14 @@ class BlockPool:
         self._unshared: OrderedDict[int, None] = OrderedDict()
         self._shared = bytearray(size)
 
+    def grow(self, size: int) -> None:
+        """Add free blocks, up to ``size`` blocks in all."""
+        more = size - self.size
+        self.references += [0] * more
+        self.cached += [None] * more
+        self._shared += bytes(more)
+        self.size = size
+
     @property
     def num_free(self) -> int:
         """Blocks that are neither used nor cached."""

@@ -23,24 +23,27 @@ from ChatTTS.model.standard.paged_cache import BlockStore, PagedCache
 
 from ...support.chat_tools import LIVELY, TEXT
 from ...support.cuda_twins import use_twins
+from ...support.kernel_tools import DEVICE, EMULATED
 from ...support.places import DATA
 from ...support.recorder_tools import record_anywhere
 
 MODEL = DATA / "model-a"
+HIDDEN, CPU = 64, torch.device("cpu")
 
 
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> TELlamaModel:
     use_twins(monkeypatch)
     monkeypatch.setattr(te_llama, "_FIRST_POSITIONS", 64)  # it must grow
-    return load_on_twins(standard)
+    monkeypatch.setattr(te_llama, "_MAX_ROWS", 16)  # prompts are computed in parts
+    return load_on(CPU, standard)
 
 
-def load_on_twins(chat: Chat) -> TELlamaModel:
-    """Load the accelerated Llama of a chat's checkpoint onto the CPU."""
+def load_on(device: torch.device, chat: Chat) -> TELlamaModel:
+    """Load the accelerated Llama of a chat's checkpoint."""
     folder = MODEL / "asset" / "gpt"
     shape = read_llama_shape(folder / "config.json", chat.config.gpt)
-    return load_te_llama(folder / "model.safetensors", shape, torch.device("cpu"), torch.float32)
+    return load_te_llama(folder / "model.safetensors", shape, device, torch.float32)
 
 
 def with_te_llama(chat: Chat, model: TELlamaModel, *, cached: bool = True) -> Callable[[], None]:
@@ -73,7 +76,8 @@ def test_the_same_sound(standard: Chat, model: TELlamaModel, cached: bool) -> No
         assert ours.shape == theirs.shape
         assert abs(ours - theirs).max() < 1e-4
     gc.collect()
-    assert sorted(model._store._free) == list(range(len(model._store.pool)))
+    assert model._store.blocks.num_used == 0
+    assert model._store.blocks.num_free == len(model._store.pool)
     assert len(model._store.pool) > 2 or not cached, "the store grew"
 
 
@@ -96,15 +100,53 @@ def test_steps_of_a_store_that_grew_are_recorded_in_other_memory(
     cache = model.new_cache()
     for position in (3, 4, 5):
         if position == 5:
-            model._store.take(len(model._store._free) + 1)
+            model._store.take(model._store.blocks.available + 1)
         model(
-            inputs_embeds=torch.zeros(1, 1, model._shape.hidden_size),
+            inputs_embeds=model._llama.new_rows(1).zero_().unsqueeze(0),
             attention_mask=None,
             position_ids=torch.tensor([[position]]),
             past_key_values=cache,
             use_cache=True,
         )
     assert log == ["start_over", "record"] * 2
+
+
+@pytest.mark.slow
+@torch.inference_mode()
+def test_bits_of_compiled_kernels(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:
+    """A sequence alone, and beside a longer one: padded, and with its prompt in parts."""
+    if not (EMULATED or torch.cuda.is_available()):
+        pytest.skip("needs compiled kernels: tests/ptx runs it")
+    record_anywhere(monkeypatch, late=True)
+    model, prompts = load_on(DEVICE, standard), (5, 18)
+    random = torch.manual_seed(0)
+    given = [torch.randn(length + 2, HIDDEN, generator=random) for length in prompts]
+
+    def run(*numbers: int) -> torch.Tensor:
+        cache, padded = model.new_cache(), max(prompts[number] for number in numbers)
+        embeds, positions = torch.zeros(len(numbers), padded + 2, HIDDEN), []
+        for row, number in enumerate(numbers):
+            embeds[row, padded - prompts[number] :] = given[number]
+            places = torch.arange(padded + 2) - (padded - prompts[number])
+            positions.append(places.clamp_min(0))
+        where = torch.stack(positions)
+        mask = torch.stack([embeds[row].any(dim=1).long() for row in range(len(numbers))])
+        states = []
+        for start, stop in ((0, padded), (padded, padded + 1), (padded + 1, padded + 2)):
+            output = model(
+                inputs_embeds=embeds[:, start:stop].to(DEVICE),
+                attention_mask=mask[:, :stop].to(DEVICE),
+                position_ids=where[:, start:stop].to(DEVICE),
+                past_key_values=cache,
+                use_cache=True,
+            )
+            states.append(output.last_hidden_state[:, -1])
+        return torch.stack(states, dim=1)
+
+    alone = run(0)
+    monkeypatch.setattr(te_llama, "_MAX_ROWS", 8)
+    assert run(0, 1)[0].equal(alone[0])
+    assert run(1, 0)[1].equal(alone[0])
 
 
 def test_threads_share_it(standard: Chat, model: TELlamaModel) -> None:
@@ -131,6 +173,29 @@ def test_threads_share_it(standard: Chat, model: TELlamaModel) -> None:
         assert abs(found[i] - samples).max() < 1e-4
 
 
+@torch.inference_mode()
+def test_a_row_that_left_writes_nothing(model: TELlamaModel) -> None:
+    """Its blocks may belong to another call by then."""
+    cache = model.new_cache()
+
+    def decode(rows: int, position: int) -> None:
+        model(
+            inputs_embeds=model._llama.new_rows(rows).fill_(1.0).unsqueeze(1),
+            attention_mask=None,
+            position_ids=torch.full((rows, 1), position),
+            past_key_values=cache,
+            use_cache=True,
+        )
+
+    decode(4, 3)
+    left = cache._held[3]
+    cache.batch_select_indices(torch.tensor([0, 1, 2]))
+    model._store.pool[left] = 7.0
+    decode(3, 4)
+    assert list(model._steps) == [4], "the step of four rows was taken again"
+    assert (model._store.pool[left] == 7.0).all()
+
+
 def test_blocks_come_back() -> None:
     store = BlockStore(lambda count: torch.zeros(count, 1, 2, 1, 8, 4), 4)
     store.pool[:] = 7
@@ -149,7 +214,8 @@ def test_blocks_come_back() -> None:
     assert len(cache._held[0]) == 10
     del cache, other
     gc.collect()
-    assert sorted(store._free) == list(range(len(store.pool)))
+    assert store.blocks.num_used == 0
+    assert store.blocks.num_free == len(store.pool)
 
 
 def test_a_store_that_cannot_grow_says_the_numbers() -> None:
@@ -165,6 +231,10 @@ def test_a_store_that_cannot_grow_says_the_numbers() -> None:
     with pytest.raises(GenerationError, match=r"cache of 8 MB beside the 4 MB .*max_split_batch"):
         store.take(2)
     store.give_back(taken)
+    cache = PagedCache(store, 10)
+    with pytest.raises(GenerationError):
+        cache.reserve(3, 16)
+    assert store.blocks.num_used == 0, "nor have some of the rows a block"
     assert sorted(store.take(4)) == [0, 1, 2, 3]
 
 

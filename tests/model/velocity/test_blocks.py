@@ -136,6 +136,21 @@ def test_a_double_free_raises() -> None:
         pool.release(block)
 
 
+def test_a_pool_that_grows_keeps_its_blocks() -> None:
+    pool = BlockPool(2)
+    assert [pool.allocate()[0] for _ in range(2)] == [0, 1]
+    pool.release(0)
+    pool.grow(4)
+    assert (pool.num_free, pool.num_used) == (3, 1)
+    assert [pool.allocate()[0] for _ in range(3)] == [0, 2, 3]
+    for block in range(4):
+        pool.release(block)
+    with pytest.raises(RuntimeError, match="freed twice"):
+        pool.release(3)
+    with pytest.raises(IndexError, match="no block"):
+        [pool.allocate() for _ in range(5)]
+
+
 def test_every_block_is_free_cached_or_used() -> None:
     pool = BlockPool(4)
     used, cached, forgotten = (pool.allocate()[0] for _ in range(3))

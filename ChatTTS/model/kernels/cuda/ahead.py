@@ -26,7 +26,7 @@ MATRICES = 4
 # Bytes from one fetch to the next: a line of the cache.
 LINE = 128
 # With more rows, few programs are idle, and keys and values of the rows would push weights out.
-MOST_ROWS = 16
+MAX_ROWS = 16
 # What is fetched takes at most one part of so many of the cache: half of it can be far from the
 # program that reads, and the layer's other data need room, too.
 _PART = 2
@@ -55,7 +55,7 @@ class Ahead:
         ``CHATTTS_FETCH_AHEAD=0`` in the environment turns fetches off.
         """
         room = cache_bytes(x) // _PART
-        wanted = os.environ.get(FETCH_VARIABLE) != "0" and 0 < len(x) <= MOST_ROWS
+        wanted = os.environ.get(FETCH_VARIABLE) != "0" and 0 < len(x) <= MAX_ROWS
         if not (wanted and weights and sum(weight.nbytes for weight in weights) <= room):
             return cls((x,) * MATRICES, (0,) * MATRICES, LINE)
         assert len(weights) == MATRICES
@@ -134,7 +134,7 @@ def idle_share(
     used: tl.tensor,
     kv_heads: tl.tensor,
     split_size: tl.constexpr,
-    most_rows: tl.constexpr,
+    max_rows: tl.constexpr,
 ) -> tl.tuple:
     """Return the number of this program among those without a split, and how many there are.
 
@@ -142,7 +142,7 @@ def idle_share(
 
     ``used`` are the splits of the program's own row.
     """
-    row, programs, every = tl.program_id(0), tl.num_programs(2), tl.arange(0, most_rows)
+    row, programs, every = tl.program_id(0), tl.num_programs(2), tl.arange(0, max_rows)
     exists = every < tl.num_programs(0)
     splits = tl.cdiv(row_length(table_of, positions, every, exists), split_size)
     idle = tl.where(exists, tl.maximum(programs - splits, 0), 0)

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from .ahead import MOST_ROWS, Ahead, fetch, fetch_matrices, idle_share
+from .ahead import MAX_ROWS, Ahead, fetch, fetch_matrices, idle_share
 from .dependent_launch import follow, launch_options, let_begin, overlaps
 from .rotary import rotate_and_store_torch, rotated
 from .split_merge import merged, row_length
@@ -49,15 +49,21 @@ class ContextSplits:
 
     @classmethod
     def empty(
-        cls, given: Tensor, heads: int, size: int, most: int, table_of: Tensor, positions: Tensor
+        cls,
+        given: Tensor,
+        heads: int,
+        size: int,
+        max_positions: int,
+        table_of: Tensor,
+        positions: Tensor,
     ) -> ContextSplits:
         """Return room for the splits of ``given`` [rows, ...], on its device.
 
         Args:
             heads, size: query heads, and the head size.
-            most: the most positions that a row attends to.
+            max_positions: the most positions that a row attends to.
         """
-        shape = (len(given), heads, triton.cdiv(most, SPLIT))
+        shape = (len(given), heads, triton.cdiv(max_positions, SPLIT))
         sums = given.new_empty(*shape, size, dtype=torch.float32)
         stats = given.new_empty(*shape, 2, dtype=torch.float32)
         return cls(sums, stats, table_of, positions)
@@ -109,7 +115,7 @@ def attend_rows(
     table_of: Tensor,
     positions: Tensor,
     *,
-    most: int,
+    max_positions: int,
 ) -> Tensor:
     """Compute causal attention: each row attends to its own position and to all earlier ones.
 
@@ -123,15 +129,16 @@ def attend_rows(
         positions: int32 [rows], the position of each row in its sequence. ``positions`` and
             ``table_of`` are read early: the last launch without overlap must not write them, nor
             any launch since; see ``dependent_launch.py``.
-        most: an upper bound of the number of positions that a row attends to. It is known before
-            the positions are, so the launch can be recorded.
+        max_positions: an upper bound of the number of positions that a row attends to. It is known
+            before the positions are, so the launch can be recorded.
 
     Returns:
         [rows, heads, head size] in the dtype of ``query``; zeros for padding. Sums are computed in
         float32.
     """
     where = tables, table_of, positions
-    return _attend(query, None, pool, layer, *where, query.shape[1], most).merged(query.dtype)
+    splits = _attend(query, None, pool, layer, *where, query.shape[1], max_positions)
+    return splits.merged(query.dtype)
 
 
 def attend_new_rows(
@@ -144,7 +151,7 @@ def attend_new_rows(
     positions: Tensor,
     *,
     heads: int,
-    most: int,
+    max_positions: int,
     ahead: Sequence[Tensor] = (),
 ) -> ContextSplits:
     """Rotate, store and attend in one launch, for rows of different sequences.
@@ -158,13 +165,14 @@ def attend_new_rows(
         rotary: cosines and sines, each float32 [positions, head size], contiguous.
         pool: see :func:`attend_rows`; receives the rows' own keys and values. The head size is
             even.
-        layer, tables, table_of, positions, most: see :func:`attend_rows`. ``tables`` is read early
-            as well, and ``rotary``.
+        layer, tables, table_of, positions, max_positions: see :func:`attend_rows`. ``tables`` is
+            read early as well, and ``rotary``.
         heads: number of query heads.
         ahead: the weights of the next products, which idle programs fetch; see ``ahead.py``. They
             are contiguous.
     """
-    return _attend(qkv, rotary, pool, layer, tables, table_of, positions, heads, most, ahead)
+    where = tables, table_of, positions
+    return _attend(qkv, rotary, pool, layer, *where, heads, max_positions, ahead)
 
 
 def attend_new_rows_torch(
@@ -177,7 +185,7 @@ def attend_new_rows_torch(
     positions: Tensor,
     *,
     heads: int,
-    most: int,
+    max_positions: int,
     ahead: Sequence[Tensor] = (),
 ) -> ContextSplits:
     """Compute :func:`attend_new_rows` in plain torch, with all of the context in one split.
@@ -185,8 +193,9 @@ def attend_new_rows_torch(
     Nothing is fetched.
     """
     query = rotate_and_store_torch(qkv, *rotary, positions, tables, table_of, pool, layer, heads)
-    mixed = attend_rows_torch(query.float(), pool, layer, tables, table_of, positions, most=most)
-    splits = triton.cdiv(most, SPLIT)
+    where = tables, table_of, positions
+    mixed = attend_rows_torch(query.float(), pool, layer, *where, max_positions=max_positions)
+    splits = triton.cdiv(max_positions, SPLIT)
     sums = mixed.new_zeros(*mixed.shape[:2], splits, mixed.shape[2])
     stats = mixed.new_zeros(*mixed.shape[:2], splits, 2)
     sums[:, :, 0], stats[:, :, 1:, 0], stats[:, :, 0, 1] = mixed, -torch.inf, 1.0
@@ -202,12 +211,12 @@ def _attend(
     table_of: Tensor,
     positions: Tensor,
     heads: int,
-    most: int,
+    max_positions: int,
     ahead: Sequence[Tensor] = (),
 ) -> ContextSplits:
     """Attend to the splits; ``given`` is ``qkv`` with ``rotary``, else rotated queries."""
     rows, (kv_heads, block_size, size) = len(given), pool.shape[3:]
-    room = ContextSplits.empty(given, heads, size, most, table_of, positions)
+    room = ContextSplits.empty(given, heads, size, max_positions, table_of, positions)
     splits = room.sums.shape[2]
     if rows:
         programs = min(splits, triton.cdiv(PROGRAMS, rows * kv_heads))
@@ -239,7 +248,7 @@ def _attend(
             overlap,
             *fetched.ends,
             fetched.line,
-            MOST_ROWS,
+            MAX_ROWS,
             32 * warps,
             num_warps=warps,
             # The compiler fuses other products and sums with than without ``is_new``.
@@ -271,9 +280,9 @@ def attend_rows_torch(
     table_of: Tensor,
     positions: Tensor,
     *,
-    most: int,
+    max_positions: int,
 ) -> Tensor:
-    """Compute :func:`attend_rows` in plain torch; ``most`` is only checked."""
+    """Compute :func:`attend_rows` in plain torch; ``max_positions`` is only checked."""
     kv_heads, block_size, size = pool.shape[3:]
     mixed = torch.zeros_like(query)
     for row, (sequence, position) in enumerate(
@@ -282,7 +291,9 @@ def attend_rows_torch(
         if sequence < 0:
             continue
         length = position + 1
-        assert length <= most, f"row {row} attends to {length} positions, which is over {most}"
+        assert length <= max_positions, (
+            f"row {row} attends to {length} positions, which is over {max_positions}"
+        )
         used = tables[sequence, : -(-length // block_size)].long()
         # [blocks, 2, heads, positions, size] to [2, heads, length, size]
         held = pool[used, layer].permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, :length]
@@ -324,7 +335,7 @@ def _attend_splits(
     end_of_third: tl.constexpr,
     end_of_fourth: tl.constexpr,
     line_bytes: tl.constexpr,
-    most_rows: tl.constexpr,
+    max_rows: tl.constexpr,
     threads: tl.constexpr,
 ) -> None:
     """Compute some splits of a row, for the query heads that share a head of keys.
@@ -358,7 +369,7 @@ def _attend_splits(
             let_begin()
         used = tl.cdiv(length, split_size)
         if tl.program_id(2) >= used:
-            index, count = idle_share(table_of, positions, used, kv_heads, split_size, most_rows)
+            index, count = idle_share(table_of, positions, used, kv_heads, split_size, max_rows)
             fetch_matrices(
                 first_ahead,
                 second_ahead,

@@ -119,7 +119,7 @@ def _product_of_splits(
         place, mask = weight_places(weight, column, column < outputs, at, at < inputs, inputs)
         weights += (tl.load(place, mask=mask, other=0.0),)
     used = tl.cdiv(row_length(table_of, positions, row, row < rows), split_size)
-    most = tl.max(used, axis=0)
+    max_used = tl.max(used, axis=0)
     if overlap:
         follow()
     before = before_product(out, row, rows, column, outputs, True)
@@ -133,7 +133,7 @@ def _product_of_splits(
             head = (at // size)[:, None, :]
         there = tl.where(head < heads, used[None, :, None], 0)
         head += row[None, :, None] * heads
-        part = merged(sums, stats, head, there, most, (at % size)[:, None, :], splits, size)
+        part = merged(sums, stats, head, there, max_used, (at % size)[:, None, :], splits, size)
         part = part.to(out.dtype.element_ty)
         total = dot(part, weights[turn], total, widen)
     found = joined(total, tile_rows, tile_outputs)

@@ -28,7 +28,7 @@ from .split_merge import row_length
 # Rows of a tile. Two programs of 256 threads have registers for four rows each.
 TILE_ROWS = 4
 # The number of programs that gives each multiprocessor of a large GPU two.
-LEAST_PROGRAMS = 132 * 2
+MIN_PROGRAMS = 132 * 2
 
 
 def attend_prompts(
@@ -39,7 +39,7 @@ def attend_prompts(
     table_of: Tensor,
     positions: Tensor,
     *,
-    most: int,
+    max_positions: int,
     tile_rows: int | None = None,
 ) -> Tensor:
     """Compute :func:`~.attention.attend_rows`, for rows of which many have one sequence.
@@ -47,7 +47,7 @@ def attend_prompts(
     The bits are equal, whatever the rows.
 
     Args:
-        query, pool, layer, tables, table_of, positions, most: see
+        query, pool, layer, tables, table_of, positions, max_positions: see
             :func:`~.attention.attend_rows`.
         tile_rows: 1, or rows of a tile: a power of two. By default the launcher chooses.
     """
@@ -55,8 +55,9 @@ def attend_prompts(
     kv_heads, block_size, size = pool.shape[3:]
     tile_rows = tile_rows or tile_for(rows, kv_heads)
     if tile_rows == 1:
-        return attend_rows(query, pool, layer, tables, table_of, positions, most=most)
-    room = ContextSplits.empty(query, heads, size, most, table_of, positions)
+        where = tables, table_of, positions
+        return attend_rows(query, pool, layer, *where, max_positions=max_positions)
+    room = ContextSplits.empty(query, heads, size, max_positions, table_of, positions)
     splits = room.sums.shape[2]
     if rows:
         tiles = triton.cdiv(rows, tile_rows)
@@ -94,7 +95,7 @@ def attend_prompts(
 
 def tile_for(rows: int, kv_heads: int) -> int:
     """Return the rows of a tile: 1 where the tiles of a step would not keep a large GPU busy."""
-    return TILE_ROWS if triton.cdiv(rows, TILE_ROWS) * kv_heads >= LEAST_PROGRAMS else 1
+    return TILE_ROWS if triton.cdiv(rows, TILE_ROWS) * kv_heads >= MIN_PROGRAMS else 1
 
 
 attend_prompts_torch = attend_rows_torch  # one twin: the rows of a tile change no bit
@@ -139,19 +140,19 @@ def _attend_tile(
         is_own = tl.load(table_of + row, mask=row < end, other=-1) == sequence
         behind = tl.min(tl.where((row < end) & is_own, end, row), axis=0)
         lengths = row_length(table_of, positions, row, row < behind)
-        most = tl.max(lengths, axis=0)
-        whole = tl.min(tl.where(row < behind, lengths, most), axis=0) // split_size
+        longest = tl.max(lengths, axis=0)
+        whole = tl.min(tl.where(row < behind, lengths, longest), axis=0) // split_size
         table = tables + sequence.to(tl.int64) * table_width
         for split in range(start, whole, step):
             _attend_split(
                 query, blocks, table, positions, sums, stats, scale, block_stride, splits, split,
-                first, behind, most, group, block_size, size, width, split_size, levels, False,
+                first, behind, longest, group, block_size, size, width, split_size, levels, False,
             )  # fmt: skip
         rest = start + tl.cdiv(tl.maximum(whole - start, 0), step) * step
-        for split in range(rest, tl.cdiv(most, split_size), step):
+        for split in range(rest, tl.cdiv(longest, split_size), step):
             _attend_split(
                 query, blocks, table, positions, sums, stats, scale, block_stride, splits, split,
-                first, behind, most, group, block_size, size, width, split_size, levels, True,
+                first, behind, longest, group, block_size, size, width, split_size, levels, True,
             )  # fmt: skip
         first = behind
 
@@ -170,7 +171,7 @@ def _attend_split(
     split: tl.tensor,
     first: tl.tensor,
     behind: tl.tensor,
-    most: tl.tensor,
+    longest: tl.tensor,
     group: tl.constexpr,
     block_size: tl.constexpr,
     size: tl.constexpr,
@@ -191,7 +192,7 @@ def _attend_split(
     heads = kv_heads * group
     position, column = split * split_size + tl.arange(0, split_size), tl.arange(0, width)
     inside = column < size
-    known = position < most
+    known = position < longest
     block = tl.load(table + position // block_size, mask=known, other=0).to(tl.int64)
     place = (block * block_stride + position % block_size * size)[:, None] + column[None, :]
     place += kv_head * block_size * size

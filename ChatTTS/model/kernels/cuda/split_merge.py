@@ -12,7 +12,7 @@ def merged(
     stats: tl.tensor,
     head: tl.tensor,
     used: tl.tensor,
-    most: tl.tensor,
+    max_used: tl.tensor,
     column: tl.tensor,
     splits: tl.tensor,
     size: tl.constexpr,
@@ -25,7 +25,7 @@ def merged(
         sums, stats: see :class:`~.attention.ContextSplits`.
         head: index of the head among those of all rows.
         used: the head's splits; 0 for padding, and where there is no such head.
-        most: the greatest of ``used``.
+        max_used: the greatest of ``used``.
         column: which of the head's numbers to return; those from ``size`` on are zeros.
         splits: the splits for which there is memory.
         size: of a head.
@@ -34,7 +34,7 @@ def merged(
     nothing = (head * 0).to(tl.float32)
     greatest = nothing + float("-inf")
     # Four splits at a time, so that their loads do not wait for each other.
-    for start in range(0, most, 4):
+    for start in range(0, max_used, 4):
         for ahead in tl.static_range(4):
             there = start + ahead < used
             at = first + start + ahead
@@ -43,7 +43,7 @@ def merged(
     greatest = tl.where(used > 0, greatest, 0.0)
     total = nothing
     weighted = nothing + (column * 0).to(tl.float32)
-    for start in range(0, most, 4):
+    for start in range(0, max_used, 4):
         for ahead in tl.static_range(4):
             there = start + ahead < used
             at = first + start + ahead

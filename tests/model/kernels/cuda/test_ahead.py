@@ -26,7 +26,7 @@ def cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_each_matrix_has_its_lines(cache: None) -> None:
     weights = matrices(3, 1, 4, 2)
-    found = ahead.Ahead.of(torch.zeros(ahead.MOST_ROWS, 8), weights)
+    found = ahead.Ahead.of(torch.zeros(ahead.MAX_ROWS, 8), weights)
     assert found.matrices == weights
     assert found.ends == (4, 6, 11, 14)  # of 420, 140, 560 and 280 bytes
     assert found.line == 128
@@ -35,7 +35,7 @@ def test_each_matrix_has_its_lines(cache: None) -> None:
 @pytest.mark.parametrize(
     ("rows", "outputs", "setting"),
     [
-        (ahead.MOST_ROWS + 1, (3, 1, 4, 2), None),  # many rows
+        (ahead.MAX_ROWS + 1, (3, 1, 4, 2), None),  # many rows
         (0, (3, 1, 4, 2), None),
         (1, (3, 1, 4, 7), None),  # 2100 bytes, over half of the cache
         (1, (), None),
@@ -68,8 +68,8 @@ def test_the_interpreter_fetches_nothing() -> None:
 def test_no_bit_depends_on_what_is_fetched(dtype: torch.dtype, positions: tuple[int, ...]) -> None:
     if DEVICE.type == "cpu" and not EMULATED:
         pytest.skip("the interpreter fetches nothing")
-    heads, size, block_size, most = 2, 64, 16, 700
-    rows, blocks = len(positions), -(-most // block_size)
+    heads, size, block_size, max_positions = 2, 64, 16, 700
+    rows, blocks = len(positions), -(-max_positions // block_size)
     random = torch.Generator().manual_seed(rows)
 
     def normal(*sizes: int) -> Tensor:
@@ -80,7 +80,7 @@ def test_no_bit_depends_on_what_is_fetched(dtype: torch.dtype, positions: tuple[
     own = torch.tensor(positions, dtype=torch.int32)
     table_of = torch.where(own < 0, -1, torch.arange(rows)).int().to(DEVICE)
     qkv = normal(rows, 3 * heads * size).to(DEVICE, dtype)
-    angles = 6 * normal(most, size)
+    angles = 6 * normal(max_positions, size)
     rotary = angles.cos().to(DEVICE), angles.sin().to(DEVICE)
     pool = normal(rows * blocks, 1, 2, heads, block_size, size).to(DEVICE, dtype)
     weights = tuple(normal(n, 70).to(DEVICE, dtype) for n in (640, 3, 50, 7))
@@ -89,7 +89,7 @@ def test_no_bit_depends_on_what_is_fetched(dtype: torch.dtype, positions: tuple[
         keys = pool.clone()
         where = tables, table_of, own.clamp_min(0).to(DEVICE)
         splits = attention.attend_new_rows(
-            qkv, rotary, keys, 0, *where, heads=heads, most=most, ahead=fetched
+            qkv, rotary, keys, 0, *where, heads=heads, max_positions=max_positions, ahead=fetched
         )
         return splits.merged(dtype), keys
 

@@ -57,7 +57,7 @@ class Case:
     positions: Tensor
 
     @property
-    def most(self) -> int:
+    def max_positions(self) -> int:
         return int(self.positions.max()) + 1
 
     def rows(self, chosen: list[int] | slice) -> Case:
@@ -69,11 +69,18 @@ class Case:
             self.positions[chosen],
         )
 
-    def decoded(self, most: int | None = None) -> Tensor:
-        return attend_rows(*self._common(), self.table_of, self.positions, most=most or self.most)
+    def decoded(self, max_positions: int | None = None) -> Tensor:
+        return attend_rows(
+            *self._common(),
+            self.table_of,
+            self.positions,
+            max_positions=max_positions or self.max_positions,
+        )
 
     def decoded_by_twin(self) -> Tensor:
-        return attend_rows_torch(*self._common(), self.table_of, self.positions, most=self.most)
+        return attend_rows_torch(
+            *self._common(), self.table_of, self.positions, max_positions=self.max_positions
+        )
 
     def chunked(self) -> Tensor:
         return attend_chunks(*self._common(), self.positions, self._tiles())
@@ -170,7 +177,7 @@ def test_any_number_of_rows(rows: int) -> None:
 
 def test_no_rows_at_all() -> None:
     case = make_case(decoding([3])).rows(slice(0))
-    assert case.decoded(most=1).shape == case.chunked().shape == (0, 2, 64)
+    assert case.decoded(max_positions=1).shape == case.chunked().shape == (0, 2, 64)
 
 
 @pytest.mark.parametrize("dtype", ERRORS)
@@ -179,7 +186,7 @@ def test_a_decoding_row_sees_neither_its_neighbours_nor_the_launch(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = make_case(RAGGED, dtype=dtype)
-    together = case.decoded(most=1024)
+    together = case.decoded(max_positions=1024)
     for row in range(0, len(RAGGED), 2):
         if case.table_of[row] >= 0:
             assert torch.equal(case.rows([row]).decoded(), together[row : row + 1])
@@ -229,18 +236,18 @@ def test_new_rows_are_stored_and_projected_in_two_launches(
     rotary = angles.cos().to(DEVICE), angles.sin().to(DEVICE)
     weight = (normal(40, heads * size) * (heads * size) ** -0.5).to(DEVICE, dtype)
     residual = normal(rows, 40).to(DEVICE, dtype)
-    where, most = (case.tables, case.table_of, case.positions), case.most
+    where, max_positions = (case.tables, case.table_of, case.positions), case.max_positions
 
     def separately() -> tuple[Tensor, Tensor]:
         pool = case.pool.clone()
         positions, tables, table_of = case.positions, case.tables, case.table_of
         query = rotate_and_store(qkv, *rotary, positions, tables, table_of, pool, LAYER, heads)
-        mixed = attend_rows(query, pool, LAYER, *where, most=most).flatten(1)
+        mixed = attend_rows(query, pool, LAYER, *where, max_positions=max_positions).flatten(1)
         return product(mixed, weight, residual=residual.clone()), pool
 
     def fused(attend: Callable[..., Any], project: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
         pool = case.pool.clone()
-        splits = attend(qkv, rotary, pool, LAYER, *where, heads=heads, most=most)
+        splits = attend(qkv, rotary, pool, LAYER, *where, heads=heads, max_positions=max_positions)
         return project(splits, weight, residual.clone()), pool
 
     expected, stored = separately()

@@ -27,7 +27,7 @@ _NUMBERS = {2: torch.int16, 4: torch.int32}
 
 def in_tiles(case: Case, tile_rows: int) -> Tensor:
     given = case.query, case.pool, LAYER, case.tables, case.table_of, case.positions
-    return attend_prompts(*given, most=case.most, tile_rows=tile_rows)
+    return attend_prompts(*given, max_positions=case.max_positions, tile_rows=tile_rows)
 
 
 def bits(found: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ def test_one_program_may_go_over_all_splits(monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_rows_at_all() -> None:
     case = make_case([(3, 1)]).rows(slice(0))
     given = case.query, case.pool, LAYER, case.tables, case.table_of, case.positions
-    assert attend_prompts(*given, most=1, tile_rows=4).shape == (0, 2, 64)
+    assert attend_prompts(*given, max_positions=1, tile_rows=4).shape == (0, 2, 64)
 
 
 def test_few_rows_are_not_put_into_tiles() -> None:

@@ -27,8 +27,7 @@ from ....kernels.cuda.step_results import result_width, store_results
 from ....sampling import Draw
 from ...input_batch import HeadSet
 from ...plan import Pending, StepResult
-from .layers import AttentionMetadata
-from .llama import TritonLlama
+from .llama import AttentionMetadata, TritonLlama
 from .sampler import draw_ids_of
 from .slots import SlotMap, SlotRows
 from .text_attention import PlanAttention, TextAttention
@@ -93,7 +92,7 @@ class DecodeSteps:
     ) -> None:
         device, num_codebooks = pool.device, embed.num_codebooks
         self._llama, self._embed, self._pool, self._recorder = llama, embed, pool, recorder
-        self._most, self._attention = max_positions, attention
+        self._max_positions, self._attention = max_positions, attention
         self._is_code = kind is Pass.CODE
         self._end = embed.num_audio_tokens - 1 if end is None else end
         self._drawn_width = num_codebooks if self._is_code else 1
@@ -240,7 +239,7 @@ class DecodeSteps:
         self._update(dict(zip(slots, tables, strict=True)))
         recording = self._recordings[self._slots.bucket(self._slots.rows), adapted]
         wanted = sorted(
-            ((slot, own) for slot, own in zip(slots, heads, strict=False) if own is not None),
+            ((slot, each) for slot, each in zip(slots, heads, strict=False) if each is not None),
             key=itemgetter(0),
         )
         attention = None
@@ -269,7 +268,7 @@ class DecodeSteps:
         """Begin with empty rows after a call that failed, and note it if this one fails.
 
         Such a call may have left sequences in their rows, which would go on writing into blocks
-        that are not theirs any more.
+        that other sequences have by now.
         """
         if self._has_failed:
             rows = list(range(len(self._known)))
@@ -284,7 +283,11 @@ class DecodeSteps:
 
     def _places(self, rows: int) -> AttentionMetadata:
         return AttentionMetadata(
-            self._positions[:rows], self._tables[:rows], self._table_of[:rows], self._most
+            self._positions[:rows],
+            self._tables[:rows],
+            self._table_of[:rows],
+            self._max_positions,
+            is_decode=True,
         )
 
     def _packed(
@@ -338,22 +341,24 @@ class DecodeSteps:
     def _step(self, rows: int, adapted: bool = False) -> None:
         """Compute one step of the first ``rows`` rows, all on the device."""
         ids, logprobs, finite = self._drawn[:rows], self._logprobs[:rows], self._finite[:rows]
-        inputs = self._kinds[:rows], self._ids[:rows], self._vectors
+        x = self._llama.embedded(self._kinds[:rows], self._ids[:rows], self._vectors)
         kept = None if self._attention is None else self._attention.kept
         adapter_of = self._adapter_of[:rows] if adapted else None
-        hiddens = self._llama.hiddens(
-            *inputs, self._places(rows), self._pool, kept=kept, adapter_of=adapter_of
-        )
+        hiddens = self._llama.hiddens(x, self._places(rows), self._pool, kept, adapter_of)
         if self._is_code:
             logits = self._embed.code_logits(hiddens).contiguous()
             draw_ids_of(logits, self._state, self._end, ids, logprobs, finite)
         else:
             for start in range(0, rows, _DRAWN_TEXTS):
-                own = slice(start, min(start + _DRAWN_TEXTS, rows))
-                parts = {f.name: getattr(self._state, f.name)[own] for f in fields(DrawState)}
-                logits = self._embed.text_logits(hiddens[own])
-                state = DrawState(**parts)
-                draw_ids_of(logits, state, self._end, ids[own], logprobs[own], finite[own])
+                part = slice(start, min(start + _DRAWN_TEXTS, rows))
+                logits = self._embed.text_logits(hiddens[part])
+                state = DrawState(
+                    **{
+                        each.name: getattr(self._state, each.name)[part]
+                        for each in fields(DrawState)
+                    }
+                )
+                draw_ids_of(logits, state, self._end, ids[part], logprobs[part], finite[part])
         store_results(
             hiddens,
             ids,
@@ -396,11 +401,11 @@ def _wait(
     """
     if done is not None:
         wait_for(done, patience)
-    own = results.numpy()[np.ix_(turns, np.array(slots, dtype=np.int64))].reshape(
+    rows = results.numpy()[np.ix_(turns, np.array(slots, dtype=np.int64))].reshape(
         len(turns) * len(slots), -1
     )
-    hidden = own.shape[1] - result_width(0, drawn)
-    hiddens, ids, logprobs, finite = np.split(own, np.cumsum([hidden, drawn, drawn]), axis=1)
+    hidden = rows.shape[1] - result_width(0, drawn)
+    hiddens, ids, logprobs, finite = np.split(rows, np.cumsum([hidden, drawn, drawn]), axis=1)
     return StepResult(
         ids=ids.astype(np.int64),
         hiddens=torch.from_numpy(hiddens.view(np.float32)),
@@ -410,15 +415,15 @@ def _wait(
     )
 
 
-def buckets(most: int, least: int = 1) -> tuple[int, ...]:
-    """Return the numbers of rows for which steps are recorded, from ``least`` on.
+def buckets(max_rows: int, min_rows: int = 1) -> tuple[int, ...]:
+    """Return the numbers of rows for which steps are recorded, from ``min_rows`` on.
 
     From 8 to 256, each is at most one and a half times the one before it, then at most 1.2 times.
-    The last is ``most``.
+    The last is ``max_rows``.
     """
     sizes = [1, 2, 4]
-    while sizes[-1] < most:
+    while sizes[-1] < max_rows:
         parts = 2 if sizes[-1] < 256 else 4
         step = max(4, 2 ** (sizes[-1].bit_length() - 1) // parts)
         sizes.append(sizes[-1] + step)
-    return (*(size for size in sizes if least <= size < most), most)
+    return (*(size for size in sizes if min_rows <= size < max_rows), max_rows)

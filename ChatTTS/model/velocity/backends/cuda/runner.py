@@ -26,7 +26,7 @@ from ...model_runner import ModelRunner, SequenceState
 from ...plan import Future, Pending, StepPlan, StepResult, Work
 from .decode_steps import DecodeInput, DecodeSteps
 from .llama import TritonLlama
-from .mixed_steps import RecordedLlama
+from .prompt_steps import PromptSteps
 from .text_attention import TextAttention
 
 logger = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class GraphRunner(ModelRunner):
         self,
         model: LoadedModel,
         pool: Tensor,
-        prompts: RecordedLlama,
+        prompts: PromptSteps,
         decode: Mapping[Pass, DecodeSteps],
     ) -> None:
         super().__init__(model, pool)
@@ -69,9 +69,9 @@ class GraphRunner(ModelRunner):
         for kind, decode in self._decode.items():
             places = [i for i, state in enumerate(states) if state.request.key.kind is kind]
             if places:
-                own = [drawing[place] for place in places]
-                decode.place({work.seq_id: _last(work) for work in own}, self._entry)
-                tables = [work.block_table for work in own]
+                works = [drawing[place] for place in places]
+                decode.place({work.seq_id: _last(work) for work in works}, self._entry)
+                tables = [work.block_table for work in works]
                 heads = [states[place].heads for place in places]
                 adapted = any(states[place].adapter >= 0 for place in places)
                 pending = decode.run(tables, plan.steps, heads, adapted=adapted)
@@ -98,7 +98,7 @@ class GraphRunner(ModelRunner):
         )
 
     def _empty(self, steps: int, draws: int) -> StepResult:
-        """Return a result of so many draws in each step, to be filled in."""
+        """Return a result of steps with ``draws`` draws each, to be filled in."""
         count, hidden = steps * draws, self._model.shape.hidden_size
         return StepResult(
             ids=np.zeros((count, self._num_codebooks), dtype=np.int64),
@@ -126,13 +126,13 @@ def _merged(
     draws = len(result.ids) // steps
     attention: dict[int, NDArray[np.float32]] = {}
     for places, pending in parts:
-        own = pending()
+        part = pending()
         rows = np.add.outer(draws * np.arange(steps), places).ravel()
-        result.ids[rows, : own.ids.shape[1]] = own.ids
-        result.hiddens[torch.from_numpy(rows)] = own.hiddens
-        result.logprobs[rows] = own.logprobs
-        result.finite[rows] = own.finite
-        attention.update((int(rows[row]), each) for row, each in own.attention.items())
+        result.ids[rows, : part.ids.shape[1]] = part.ids
+        result.hiddens[torch.from_numpy(rows)] = part.hiddens
+        result.logprobs[rows] = part.logprobs
+        result.finite[rows] = part.finite
+        attention.update((int(rows[row]), each) for row, each in part.attention.items())
     return replace(result, attention=attention)
 
 
@@ -158,7 +158,7 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
     assert isinstance(llama, TritonLlama)
     assert recorder is not None
     max_positions = model.shape.max_position_embeddings
-    prompts = RecordedLlama(
+    prompts = PromptSteps(
         llama,
         pool,
         recorder,
@@ -185,7 +185,7 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
         for kind in Pass
     }
     # The largest first: the others fit into its memory.
-    parts: tuple[RecordedLlama | DecodeSteps, ...] = (prompts, *decode.values())
+    parts: tuple[PromptSteps | DecodeSteps, ...] = (prompts, *decode.values())
     # Steps without adapters take no longer for the adapters that are loaded.
     kinds = (True, False) if llama.has_adapters else (False,)
     work = [

@@ -15,14 +15,14 @@ from ...loaded_model import Drawn
 from .text_draws import draw_texts
 
 # A program of the kernel holds all logits of a codebook in registers. Text vocabularies are larger.
-_MOST_IDS = 4096
+_MAX_IDS = 4096
 
 
 def draw_ids_of(
     logits: Tensor, state: DrawState, end: int, ids: Tensor, logprobs: Tensor, finite: Tensor
 ) -> None:
     """Draw with the kernel if it can hold the vocabulary; see ``draw_codes`` for the arguments."""
-    draw = draw_codes if logits.shape[2] <= _MOST_IDS else draw_texts
+    draw = draw_codes if logits.shape[2] <= _MAX_IDS else draw_texts
     draw(logits, state, end, ids, logprobs, finite)
 
 

@@ -140,10 +140,11 @@ class SlotRows:
         packed[:, 0] = slots
         at = 1
         for name, width in self._widths.items():
-            own = values[name].reshape(count, width)
             is_real = self._tensors[name].is_floating_point()
-            own = np.ascontiguousarray(own, dtype=np.float32 if is_real else np.int32)
-            packed[:, at : at + width] = own.view(np.int32)
+            columns = np.ascontiguousarray(
+                values[name].reshape(count, width), dtype=np.float32 if is_real else np.int32
+            )
+            packed[:, at : at + width] = columns.view(np.int32)
             at += width
         for start in range(0, count, _WRITES[-1]):
             self._submit(packed[start : start + _WRITES[-1]])
@@ -177,9 +178,10 @@ class SlotRows:
         slots = self._staged[:count, 0].long()
         at = 1
         for name, width in self._widths.items():
-            tensor, own = self._tensors[name], self._staged[:count, at : at + width]
-            own = own.view(torch.float32) if tensor.is_floating_point() else own.to(tensor.dtype)
-            tensor.view(len(tensor), width).index_copy_(0, slots, own)
+            tensor, columns = self._tensors[name], self._staged[:count, at : at + width]
+            is_real = tensor.is_floating_point()
+            columns = columns.view(torch.float32) if is_real else columns.to(tensor.dtype)
+            tensor.view(len(tensor), width).index_copy_(0, slots, columns)
             at += width
 
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...input_batch import AttentionProbe, HeadSet
-from .layers import AttentionMetadata
-from .llama import TritonLlama
+from .llama import AttentionMetadata, TritonLlama
 
 # Numbers of float32 in 16 bytes.
 _ALIGNED = 4
@@ -92,7 +91,7 @@ class PlanAttention:
         """Compute the attention of a step that was just submitted; see :meth:`prepare`.
 
         Args:
-            rows: of the step; the positions are those behind the rows' own.
+            rows: of the step; their positions are now one further.
         """
         self.owner.launch(self.entries, rows, self.found[step])
 

@@ -117,13 +117,20 @@ def test_steps_without_adapters_are_the_usual_ones(
 ) -> None:
     """The step of rows with adapters is replayed only while such rows are in the batch."""
     steps: list[bool] = []
-    plain = TritonLlama.hiddens
+    plain = TritonLlama.apply_layers
 
-    def hiddens(llama: TritonLlama, *args: Any, **given: Any) -> Tensor:
-        steps.append(given["adapter_of"] is not None)
-        return plain(llama, *args, **given)
+    def apply_layers(
+        llama: TritonLlama,
+        x: Tensor,
+        rows: Any,
+        pool: Tensor,
+        kept: Any = None,
+        adapter_of: Any = None,
+    ) -> Tensor:
+        steps.append(adapter_of is not None)
+        return plain(llama, x, rows, pool, kept, adapter_of)
 
-    monkeypatch.setattr(TritonLlama, "hiddens", hiddens)
+    monkeypatch.setattr(TritonLlama, "apply_layers", apply_layers)
     take_triton(monkeypatch)
     use_twins(monkeypatch)
     worker = make_worker(adapters=adapters)

@@ -11,17 +11,15 @@ import pytest
 
 from ChatTTS.core import Chat
 from ChatTTS.model.cuda import graphs
-from ChatTTS.model.kernels.cuda import products
 from ChatTTS.model.standard import accelerated_llama as te_llama
-from ChatTTS.model.velocity.backends.cuda import decode_steps as decode
-from ChatTTS.model.velocity.backends.cuda import layers, llama, runner, sampler
+from ChatTTS.model.velocity.backends.cuda import runner
 from ChatTTS.model.velocity.worker import Worker
 
 from .....support.chat_tools import LIVELY, TEXT
-from .....support.cuda_twins import KERNELS, use_twins
+from .....support.cuda_twins import KERNELS, USERS, use_twins
 from .....support.recorder_tools import EagerRecorder
 from .....support.velocity_fakes import Joined, run_all
-from ....standard.test_accelerated_llama import load_on_twins, with_te_llama
+from ....standard.test_accelerated_llama import CPU, load_on, with_te_llama
 from .test_engine import make_engine, make_requests, take_triton
 
 
@@ -66,7 +64,7 @@ def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
     guard = Guard()
     take_triton(monkeypatch)
     use_twins(monkeypatch)
-    for user in (layers, te_llama, decode, llama, sampler, products):
+    for user in USERS:
         for name in KERNELS:
             if hasattr(user, name):
                 monkeypatch.setattr(user, name, guard.watched(name, getattr(user, name)))
@@ -97,7 +95,7 @@ def test_the_engine_launches_on_its_device(guard: Guard) -> None:
 
 
 def test_the_standard_path_launches_on_its_device(guard: Guard, standard: Chat) -> None:
-    restore = with_te_llama(standard, load_on_twins(standard))
+    restore = with_te_llama(standard, load_on(CPU, standard))
     try:
         params = {**LIVELY, "max_new_token": 3}
         standard.infer(TEXT, skip_refine_text=True, params_infer_code=params)

@@ -122,7 +122,7 @@ def test_bits_of_compiled_kernels(monkeypatch: pytest.MonkeyPatch, name: str, dt
     sizes["device"] = str(DEVICE)
     take_triton(monkeypatch, late=True)
     # Prompts are read in tiles, although so few would not be.
-    monkeypatch.setattr(prompt_attention, "LEAST_PROGRAMS", 1)
+    monkeypatch.setattr(prompt_attention, "MIN_PROGRAMS", 1)
     together = Driver(make_worker(**sizes), datas).run(3)
     in_parts = Driver(make_worker(**sizes), datas).run(3, chunk=6)
     worker = make_worker(**sizes)

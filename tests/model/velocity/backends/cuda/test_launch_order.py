@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from ChatTTS.model.velocity.worker import _dummy
+
 from .....support.kernel_tools import DEVICE, EMULATED
 from .test_engine import make_worker, take_triton
 
-from ChatTTS.model.kernels.cuda import ahead, dependent_launch, products  # isort: skip
+from ChatTTS.model.kernels.cuda import ahead, dependent_launch, prefill, products  # isort: skip
+from ChatTTS.model.velocity.backends.cuda import prompt_steps  # isort: skip
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,30 @@ def test_a_launch_without_overlap_parts_the_end_of_a_step_from_attention(
         assert noted[attention].overlaps
         assert noted[attention].places["positions"] == noted[end].places["positions"]
         assert not all(launch.overlaps for launch in noted[end + 1 : attention])
+
+
+@pytest.mark.parametrize("batch_invariant", [True, False])
+def test_a_prompt_ends_with_its_layers(
+    monkeypatch: pytest.MonkeyPatch, noted: list[Noted], batch_invariant: bool
+) -> None:
+    """Its last position is computed elsewhere, so no hidden state is wanted here."""
+    take_triton(monkeypatch)
+    worker: Any = make_worker(batch_invariant=batch_invariant)
+    tiled: list[int] = []
+
+    def tiles_of(table_of: Any) -> Any:
+        tiled.append(len(table_of))
+        return prefill.tiles_of(table_of)
+
+    monkeypatch.setattr(prompt_steps, "tiles_of", tiles_of)
+    noted.clear()
+    worker._runner._prompts.launch(_dummy(9, 8, worker.model))
+    names = [launch.kernel for launch in noted]
+    layers = worker.model.shape.num_hidden_layers
+    assert names.count("_rotate_and_store") == layers
+    assert "_rms_norm" not in names, "the final norm is for rows that draw"
+    assert names.count("_attend_tiles") == (0 if batch_invariant else layers)
+    assert tiled == ([] if batch_invariant else [9])
 
 
 def test_attention_fetches_the_weights_of_the_launches_that_follow_it(

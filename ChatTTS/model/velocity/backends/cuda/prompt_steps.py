@@ -1,4 +1,4 @@
-"""Recorded steps of any rows: prompts, chunks of prompts, and sequences that decode beside them.
+"""Recorded steps that read prompts and chunks of them, without the positions that draw.
 
 Kernels that are launched one by one keep the host busy for longer than the device. So steps are
 recorded for some numbers of rows, the buckets. A step takes the smallest bucket that holds its
@@ -15,23 +15,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....cuda.failures import on_host
 from ....cuda.graphs import Recorder, Recording
 from ....kernels.cuda.prefill import tiles_of
 from ...input_batch import InputBatch
 from .decode_steps import buckets
-from .layers import AttentionMetadata
-from .llama import TritonLlama
+from .llama import AttentionMetadata, TritonLlama
 
-_LEAST_ROWS = 16
+_MIN_ROWS = 16
 
 
-class RecordedLlama:
-    """A Triton Llama whose steps are replayed; see ``LlamaModel`` in ``velocity/loaded_model.py``.
+class PromptSteps:
+    """Recorded steps that only write keys and values.
 
     Args:
         llama: computes the steps.
-        pool: the only blocks that :meth:`forward` accepts.
+        pool: the KV cache's blocks.
         recorder: records a step for each bucket.
         num_codebooks: number of codebooks.
         hidden: size of a vector.
@@ -39,8 +37,6 @@ class RecordedLlama:
         max_sequences: how many sequences a step may have.
         max_positions: how many positions a sequence may have.
     """
-
-    gives_attention = True
 
     def __init__(
         self,
@@ -54,7 +50,7 @@ class RecordedLlama:
         max_sequences: int,
         max_positions: int,
     ) -> None:
-        self._llama, self._pool, self._most = llama, pool, max_positions
+        self._llama, self._pool, self._max_positions = llama, pool, max_positions
         device = pool.device
 
         def whole(*sizes: int, dtype: torch.dtype = torch.int32) -> Tensor:
@@ -66,13 +62,12 @@ class RecordedLlama:
         self._positions = whole(max_rows)
         self._table_of = whole(max_rows) - 1
         self._adapter_of = whole(max_rows) - 1
-        self._tiles = whole(max_rows, 3)
+        self._tiles = whole(max_rows, 3) if llama.takes_tiles else None
         self._tables = whole(max_sequences, -(-max_positions // pool.shape[4]))
-        self._draws = whole(max_sequences, dtype=torch.int64)
         # By the number of rows, and by whether any row has an adapter.
-        self._recordings: dict[tuple[int, bool], Recording[Tensor]] = {}
+        self._recordings: dict[tuple[int, bool], Recording[None]] = {}
         self._recorder = recorder
-        self.buckets = buckets(max_rows, _LEAST_ROWS)
+        self.buckets = buckets(max_rows, _MIN_ROWS)
 
     def record(self, rows: int, *, adapted: bool = False) -> None:
         """Record the step of a bucket.
@@ -86,62 +81,41 @@ class RecordedLlama:
         step = partial(self._step, rows, adapted)
         self._recordings[rows, adapted] = self._recorder.record(step)
 
-    def new_pool(self, num_blocks: int) -> Tensor:
-        return self._llama.new_pool(num_blocks)
-
-    @property
-    def block_bytes(self) -> int:
-        return self._llama.block_bytes
-
-    def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
-        assert pool is self._pool, "recorded steps know one pool"
-        return on_host(self.launch(batch))
-
     @torch.inference_mode()
-    def launch(self, batch: InputBatch) -> Tensor:
-        """Submit a step: the device carries it out after the work that was submitted before.
-
-        Returns:
-            [n, hidden] on the device, the hidden states of the rows that draw, until the next
-            recording is replayed.
-        """
+    def launch(self, batch: InputBatch) -> None:
+        """Submit a step: the device carries it out after the work that was submitted before."""
         bucket = next(rows for rows in self.buckets if rows >= len(batch))
-        tiles = tiles_of(batch.table_of)
         rest = bucket - len(batch)
         self._fill(self._kinds, batch.kinds)
         self._fill(self._ids, batch.ids)
         self._fill(self._vectors, batch.vectors)
         self._fill(self._positions, batch.positions)
         self._fill(self._table_of, np.pad(batch.table_of, (0, rest), constant_values=-1))
-        # Padding rows are in no tile; their results are never read.
-        self._fill(self._tiles, np.pad(tiles, ((0, bucket - len(tiles)), (0, 0))))
+        if self._tiles is not None:
+            # Padding rows are in no tile; their results are never read.
+            tiles = tiles_of(batch.table_of)
+            self._fill(self._tiles, np.pad(tiles, ((0, bucket - len(tiles)), (0, 0))))
         self._fill(self._tables, batch.tables)
-        # Indices that a longer step left behind may be outside this step's rows.
-        unused = len(self._draws) - len(batch.draws)
-        self._fill(self._draws, np.pad(batch.draws.astype(np.int64), (0, unused)))
-        adapted = batch.adapter_of is not None
         if batch.adapter_of is not None:
             self._fill(self._adapter_of, np.pad(batch.adapter_of, (0, rest), constant_values=-1))
-        recording = self._recordings[bucket, adapted]
-        recording.replay()
-        return recording.result[: len(batch.draws)]
+        self._recordings[bucket, batch.adapter_of is not None].replay()
 
     def _fill(self, target: Tensor, values: NDArray[Any]) -> None:
         given = torch.from_numpy(values)
         if target.is_cuda:
             given = given.pin_memory()
-        own = tuple(slice(size) for size in values.shape)
-        target[own].copy_(given, non_blocking=True)
+        first = tuple(slice(size) for size in values.shape)
+        target[first].copy_(given, non_blocking=True)
 
-    def _step(self, rows: int, adapted: bool) -> Tensor:
-        """Return the hidden states [max_sequences, hidden] of the rows that draw."""
+    def _step(self, rows: int, adapted: bool) -> None:
         places = AttentionMetadata(
             self._positions[:rows],
             self._tables,
             self._table_of[:rows],
-            self._most,
-            self._tiles[:rows],
+            self._max_positions,
+            is_decode=False,
+            tiles=None if self._tiles is None else self._tiles[:rows],
         )
-        inputs = self._kinds[:rows], self._ids[:rows], self._vectors
+        x = self._llama.embedded(self._kinds[:rows], self._ids[:rows], self._vectors)
         adapter_of = self._adapter_of[:rows] if adapted else None
-        return self._llama.hiddens(*inputs, places, self._pool, self._draws, adapter_of=adapter_of)
+        self._llama.apply_layers(x, places, self._pool, adapter_of=adapter_of)

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 
-from ChatTTS.model.velocity.worker import _dummy
+from ChatTTS.model.embed import RowKind
+from ChatTTS.model.velocity.input_batch import InputBatch
 
 from .....support.kernel_tools import DEVICE, EMULATED
 from .test_engine import make_worker, take_triton
@@ -70,6 +72,20 @@ def test_a_launch_without_overlap_parts_the_end_of_a_step_from_attention(
         assert not all(launch.overlaps for launch in noted[end + 1 : attention])
 
 
+def prompt_of(rows: int, block_size: int, model: Any) -> InputBatch:
+    """Return a batch with one prompt of `rows` positions, in the first blocks."""
+    blocks = -(-rows // block_size)
+    return InputBatch(
+        kinds=np.full(rows, RowKind.TEXT, dtype=np.uint8),
+        ids=np.zeros((rows, model.embed.num_codebooks), dtype=np.int32),
+        vectors=np.empty((0, model.shape.hidden_size), dtype=np.float32),
+        positions=np.arange(rows, dtype=np.int32),
+        tables=np.arange(blocks, dtype=np.int32).reshape(1, blocks),
+        table_of=np.zeros(rows, dtype=np.int32),
+        draws=np.array([rows - 1], dtype=np.int32),
+    )
+
+
 @pytest.mark.parametrize("batch_invariant", [True, False])
 def test_a_prompt_ends_with_its_layers(
     monkeypatch: pytest.MonkeyPatch, noted: list[Noted], batch_invariant: bool
@@ -85,7 +101,7 @@ def test_a_prompt_ends_with_its_layers(
 
     monkeypatch.setattr(prompt_steps, "tiles_of", tiles_of)
     noted.clear()
-    worker._runner._prompts.launch(_dummy(9, 8, worker.model))
+    worker._runner._prompts.launch(prompt_of(9, 8, worker.model))
     names = [launch.kernel for launch in noted]
     layers = worker.model.shape.num_hidden_layers
     assert names.count("_rotate_and_store") == layers

@@ -37,8 +37,10 @@ class Rule:
 
 
 VELOCITY = "ChatTTS.model.velocity"
-INTERFACES = "rest websocket riva wyoming mcp elevenlabs deepgram cartesia"
-SHARED = "live answers bodies characters http_layers http_protocol"  # by interfaces
+SERVING = "ChatTTS.serving"
+PROTOCOLS = f"{SERVING}.protocols"
+# A protocol is a folder.
+INTERFACES = sorted({n.split(".")[3] for n in modules() if n.startswith(f"{PROTOCOLS}.")})
 # Packages that import their names at first use: importing them imports nothing else.
 LAZY = ("ChatTTS", "ChatTTS.utils")
 # Helpers that know nothing of speech. Other modules in utils are names of the published package.
@@ -124,48 +126,57 @@ RULES = [
     *(
         Rule(
             f"{name} stands beside the other interfaces of the server, on one service",
-            within("ChatTTS.serving", name),
-            within("ChatTTS.serving", INTERFACES.replace(name, "") + " server"),
+            within(PROTOCOLS, name),
+            (
+                *(f"{PROTOCOLS}.{other}" for other in INTERFACES if other != name),
+                f"{SERVING}.server",
+            ),
         )
-        for name in INTERFACES.split()
+        for name in INTERFACES
     ),
     Rule(
         "what interfaces share knows none of them",
-        within("ChatTTS.serving", SHARED + " encoding"),
-        within("ChatTTS.serving", INTERFACES + " server"),
+        within(SERVING, "live http encoding"),
+        within(SERVING, "protocols server"),
     ),
     Rule(
         "the service knows no interface",
-        within("ChatTTS.serving", "service speech voices admission tickets fair_queue requests"),
-        within("ChatTTS.serving", f"{INTERFACES} {SHARED} server encoding scripts"),
+        (*within(SERVING, "requests queue"), *within(f"{SERVING}.speech", "service speech voices")),
+        (
+            *within(SERVING, "protocols live http server encoding scripts"),
+            *within(f"{SERVING}.speech", "config first_use"),
+        ),
     ),
     Rule(
         "scripts are requests of the service, whatever interface brings them",
-        within("ChatTTS.serving", "scripts"),
-        within("ChatTTS.serving", f"{INTERFACES} server local_model replicas"),
+        within(SERVING, "scripts"),
+        (
+            *within(SERVING, "protocols server replicas"),
+            *within(f"{SERVING}.speech", "local_model"),
+        ),
     ),
     Rule(
         "the service knows its model by an interface alone",
-        within("ChatTTS.serving", "service speech model"),
-        (*within("ChatTTS", "core"), *within("ChatTTS.serving", "local_model replicas")),
+        (*within(f"{SERVING}.speech", "service speech"), f"{SERVING}.requests.speech_model"),
+        ("ChatTTS.core", f"{SERVING}.speech.local_model", f"{SERVING}.replicas"),
     ),
     Rule(
         "replicas know jobs, and no interface or queue",
-        within("ChatTTS.serving", "replicas"),
-        within("ChatTTS.serving", f"{INTERFACES} {SHARED} server service speech admission"),
+        within(SERVING, "replicas"),
+        (
+            *within(SERVING, "protocols live http server queue"),
+            *within(f"{SERVING}.speech", "service speech config"),
+        ),
     ),
     Rule(
         "what survives a crash does not know what carries it",
-        within(
-            "ChatTTS.serving.replicas",
-            "messages pool failover front worker options routing",
-        ),
-        ("ray", *within("ChatTTS.serving.replicas", "on_ray")),
+        within(f"{SERVING}.replicas", "messages pool failover front worker options routing"),
+        ("ray", f"{SERVING}.replicas.on_ray"),
     ),
     Rule(
         "a request that is spoken knows its service by an interface alone",
-        within("ChatTTS.serving", "speech metrics tickets admission fair_queue requests"),
-        within("ChatTTS.serving", "service"),
+        (*within(SERVING, "queue requests observe"), f"{SERVING}.speech.speech"),
+        (f"{SERVING}.speech.service",),
     ),
     Rule(
         "scheduling is plain data: it runs and is tested in microseconds",

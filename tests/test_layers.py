@@ -42,6 +42,8 @@ HOUSES = (
     "ChatTTS.model.velocity",
     "ChatTTS.model.velocity.backends",
     "ChatTTS.pipeline",
+    "ChatTTS.serving",
+    "ChatTTS.serving.protocols",
 )
 
 Arrows = Mapping[str, Iterable[str]]

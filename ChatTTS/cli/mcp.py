@@ -17,10 +17,10 @@ from .options import Commands, add_command, add_engine_options
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-    from ..serving.mcp import Loading
-    from ..serving.mcp.folder import ToolFolder
-    from ..serving.service import SpeechService
+    from ..serving.protocols.mcp import Loading
+    from ..serving.protocols.mcp.folder import ToolFolder
     from ..serving.settings import Settings
+    from ..serving.speech.service import SpeechService
 
 _PORT = 8765
 # They are looked for and not imported, which would take longer than clients wait.
@@ -102,8 +102,8 @@ def _keys(args: argparse.Namespace) -> tuple[str, ...]:
     """
     if args.http is None:  # its modules take long to import
         return ()
-    from ..serving.auth import read_keys
-    from ..serving.connections import is_loopback
+    from ..serving.http.auth import read_keys
+    from ..serving.http.connections import is_loopback
 
     keys = () if args.api_keys is None else read_keys(args.api_keys)
     if not keys and not is_loopback(args.host):
@@ -114,7 +114,7 @@ def _keys(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 async def _serve(args: argparse.Namespace, settings: Settings, load: Callable[[], Any]) -> None:
-    from ..serving.mcp import Loading, make_server
+    from ..serving.protocols.mcp import Loading, make_server
 
     async def loaded() -> SpeechService:
         def modules_and_model() -> tuple[Callable[..., SpeechService], Any]:
@@ -130,7 +130,7 @@ async def _serve(args: argparse.Namespace, settings: Settings, load: Callable[[]
     loading = Loading(loaded)
 
     def folder() -> ToolFolder | None:
-        from ..serving.mcp.folder import ToolFolder
+        from ..serving.protocols.mcp.folder import ToolFolder
 
         return None if args.folder is None else ToolFolder(args.folder)
 
@@ -147,10 +147,10 @@ async def _serve(args: argparse.Namespace, settings: Settings, load: Callable[[]
 
 async def _serve_http(server: MCPServer[Any], settings: Settings, loading: Loading) -> None:
     """Serve HTTP until a signal comes."""
-    from ..serving.connections import Connections
-    from ..serving.http_server import serve_http
-    from ..serving.listener import bind, connection_limits
-    from ..serving.mcp import guarded_app
+    from ..serving.http.connections import Connections
+    from ..serving.http.listener import bind, connection_limits
+    from ..serving.http.uvicorn_server import serve_http
+    from ..serving.protocols.mcp import guarded_app
     from ..serving.stop_signals import stop_event
 
     # Before the model is loaded, since the port may be taken.

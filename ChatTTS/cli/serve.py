@@ -23,7 +23,7 @@ from .serve_options import GRPC_PORT, LIMITS, SCRIPT_LIMITS, SCRIPT_SIZES, add_o
 
 if TYPE_CHECKING:
     from ..core import Chat
-    from ..serving.model import SpeechModel
+    from ..serving.requests.speech_model import SpeechModel
     from ..serving.settings import Settings
 
 _KEYS_VARIABLE = "CHATTTS_API_KEYS"
@@ -92,8 +92,8 @@ def run(args: argparse.Namespace, console: Console) -> int:
 def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]) -> int:
     import asyncio
 
-    from ..serving.listener import raised_file_limit
-    from ..serving.loop_lag import quick_turns
+    from ..serving.http.listener import raised_file_limit
+    from ..serving.observe.loop_lag import quick_turns
     from ..serving.server import Server, serve
     from ..serving.startup import reserve
 
@@ -142,8 +142,8 @@ def _own_model(
     chat = load_chat(choice, args, console)
     if settings.idle_unload_seconds is None:
         return chat
-    from ..serving.idle_model import IdleModel
-    from ..serving.local_model import LocalModel
+    from ..serving.speech.idle_model import IdleModel
+    from ..serving.speech.local_model import LocalModel
 
     def load() -> LocalModel:
         return LocalModel(load_chat(choice, args, console))
@@ -199,7 +199,7 @@ def _look_for_keys(path: str) -> None:
 
 
 def _settings(args: argparse.Namespace) -> Settings:
-    from ..serving.auth import read_keys
+    from ..serving.http.auth import read_keys
     from ..serving.settings import MEBI, Limits, Settings
 
     if args.engine != "velocity":
@@ -272,7 +272,7 @@ def _has_grpc() -> bool:
 
 
 def _protocols(names: str | None) -> tuple[str, ...]:
-    from ..serving.settings import PROTOCOLS
+    from ..serving.protocol_names import PROTOCOLS
 
     if names is None:
         return PROTOCOLS
@@ -298,7 +298,7 @@ def _logging(form: str, console: Console) -> Iterator[Callable[[str], None]]:
     Yields:
         A function that writes an informational message.
     """
-    from ..serving.logging_setup import log_to_stderr
+    from ..serving.observe.logging_setup import log_to_stderr
 
     level = _log.level
     with log_to_stderr(form, console.level):

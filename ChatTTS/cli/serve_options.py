@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..request_fields import GUARDS
+from ..serving.protocol_names import PROTOCOLS
 from .options import Parser, add_engine_options, add_lexicon_option
 from .replicas import add_replica_options
 
@@ -71,8 +72,8 @@ def add_options(parser: Parser) -> None:
     address.add_argument(
         "--protocols",
         metavar="LIST",
-        help="protocols of other vendors that are served, separated by commas: elevenlabs, "
-        "deepgram, cartesia, or none (default: all)",
+        help="protocols of other vendors that are served, separated by commas: "
+        f"{', '.join(PROTOCOLS)}, or none (default: all)",
     )
     address.add_argument(
         "--wyoming-port",

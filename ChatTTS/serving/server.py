@@ -7,38 +7,34 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable
+from importlib import import_module
 
 from ..core import Chat
 from ..errors import ConfigError, EngineDeadError
 from ..utils.lru import CacheCounts
 from ..voices import VoiceLibrary
-from .auth import Authenticator
-from .cartesia import add_to as add_cartesia
-from .connections import Connections
-from .deepgram import add_to as add_deepgram
-from .elevenlabs import add_to as add_elevenlabs
-from .first_use import load_readers_and_codecs, open_app
-from .http_server import serve_http
-from .idle_model import IdleModel
-from .listener import bind, connection_limits
-from .local_model import LocalModel
-from .loop_lag import watch_loop
-from .metrics import ServerMetrics
-from .model import SpeechModel
-from .rest import create_app
-from .riva.realtime import add_to as add_realtime
+from .http.auth import Authenticator
+from .http.connections import Connections
+from .http.listener import bind, connection_limits
+from .http.uvicorn_server import serve_http
+from .observe.loop_lag import watch_loop
+from .observe.metrics import ServerMetrics
+from .protocols.rest import create_app
+from .protocols.riva.realtime import add_to as add_realtime
+from .protocols.websocket import add_to as add_websocket
+from .requests.speech_model import SpeechModel
 from .scripts import ScriptJobs
-from .service import SpeechService
 from .settings import Settings
+from .speech.first_use import load_readers_and_codecs, open_app
+from .speech.idle_model import IdleModel
+from .speech.local_model import LocalModel
+from .speech.service import SpeechService
+from .speech.voices import Voices
 from .startup import log_memory, reserve, warn_if_open
 from .stop_signals import stop_event
-from .voices import Voices
-from .websocket import add_to as add_websocket
 
 logger = logging.getLogger(__name__)
 
-# Protocols of other vendors, by their names in the settings.
-_PROTOCOLS = {"elevenlabs": add_elevenlabs, "deepgram": add_deepgram, "cartesia": add_cartesia}
 _CLOSING_SECONDS = 0.3  # for gRPC to send its last answers, once all requests are over
 
 
@@ -132,7 +128,8 @@ class Server:
             add_realtime(app, service, authenticator, settings)
             add_websocket(app, service, authenticator, settings)
             for name in settings.protocols:
-                _PROTOCOLS[name](app, service, authenticator, settings)
+                vendor = import_module(f".protocols.{name}", __package__)
+                vendor.add_to(app, service, authenticator, settings)
             await open_app(app)
             metrics = service.metrics
             most, most_grpc = connection_limits(settings)
@@ -141,7 +138,7 @@ class Server:
             await starting.enter_async_context(serve_http(app, settings, bound, connections))
             self.port = bound.getsockname()[1]
             if settings.grpc_port is not None:
-                from .riva import serve_grpc
+                from .protocols.riva import serve_grpc
 
                 grpc_server = await serve_grpc(service, authenticator, settings, most_grpc)
                 starting.push_async_callback(grpc_server.stop, _CLOSING_SECONDS)
@@ -158,7 +155,7 @@ class Server:
         return self
 
     async def _serve_wyoming(self, port: int, starting: contextlib.AsyncExitStack) -> None:
-        from .wyoming import announced, reachable_addresses, serve_wyoming
+        from .protocols.wyoming import announced, reachable_addresses, serve_wyoming
 
         settings = self.settings
         bound = bind(settings.host, port, "--wyoming-port")

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from ..errors import ConfigError
 from ..text.lexicon import Lexicon
+from .protocol_names import PROTOCOLS
 
 MEBI = 1 << 20
-PROTOCOLS = ("elevenlabs", "deepgram", "cartesia")
-"""Protocols of other vendors that the server speaks besides its own interfaces."""
 _PRINTABLE = re.compile("[!-~]+")
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from ..errors import ConfigError
 from ..voices import VoiceLibrary
-from .connections import is_loopback
-from .engine_metrics import KV_BYTES, KV_TOUCHED_BYTES, EngineState
-from .listener import bind, check_tls
+from .http.connections import is_loopback
+from .http.listener import bind, check_tls
+from .requests.engine_metrics import KV_BYTES, KV_TOUCHED_BYTES, EngineState
 from .settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def _check_packages(settings: Settings) -> None:
         if port is None:
             continue
         try:
-            import_module(f".{module}", __package__)
+            import_module(f".protocols.{module}", __package__)
         except ImportError as error:
             raise ConfigError(
                 f"{name}'s packages are not installed ({error}): pip install "

@@ -28,7 +28,7 @@ from ..support.cli_tools import FakeChat
 
 pytestmark = pytest.mark.usefixtures("empty_home")
 
-logger = logging.getLogger("ChatTTS.serving.service")
+logger = logging.getLogger("ChatTTS.serving.speech.service")
 
 
 class FakeServe:

@@ -26,11 +26,11 @@ import ChatTTS
 from ChatTTS.audio.pcm import to_int16
 from ChatTTS.cli.commands import _parse
 from ChatTTS.core import Chat
-from ChatTTS.serving.auth import Authenticator
-from ChatTTS.serving.riva import serve_grpc
-from ChatTTS.serving.riva.realtime import add_to as add_realtime
+from ChatTTS.serving.http.auth import Authenticator
+from ChatTTS.serving.protocols.riva import serve_grpc
+from ChatTTS.serving.protocols.riva.realtime import add_to as add_realtime
+from ChatTTS.serving.protocols.websocket import add_to
 from ChatTTS.serving.settings import Limits, Settings
-from ChatTTS.serving.websocket import add_to
 
 from ..support.places import ROOT
 from ..support.riva_tools import same

@@ -13,7 +13,7 @@ import pytest
 import uvicorn
 
 import ChatTTS
-from ChatTTS.serving.mcp import make_server
+from ChatTTS.serving.protocols.mcp import make_server
 
 from ..support.places import ROOT
 from ..support.server_tools import WholeServer, decoded, similarity, whole_server

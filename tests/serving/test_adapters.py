@@ -13,7 +13,7 @@ from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.checkpoints import assets
 from ChatTTS.core import Chat
 from ChatTTS.serving.errors import BadRequestError
-from ChatTTS.serving.voices import Voices
+from ChatTTS.serving.speech.voices import Voices
 from ChatTTS.voices import SavedVoice, VoiceLibrary
 
 from ..support.adapter_tools import shape_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ChatTTS.request_fields import Priority
 from ChatTTS.serving.errors import OverloadedError, UnavailableError
-from ChatTTS.serving.fair_queue import FairQueue
+from ChatTTS.serving.queue.fair_queue import FairQueue
 
 from ..support.admission_tools import Hall, play, spin
 

@@ -7,10 +7,10 @@ import pytest
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.request_fields import Priority
-from ChatTTS.serving.admission import AdmissionLimits
 from ChatTTS.serving.errors import DeadlineError, OverloadedError
+from ChatTTS.serving.queue.admission import AdmissionLimits
+from ChatTTS.serving.queue.tickets import Ticket
 from ChatTTS.serving.settings import Limits, Settings
-from ChatTTS.serving.tickets import Ticket
 
 from ..support.admission_tools import Hall, play, spin, teach
 

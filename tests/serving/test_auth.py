@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.serving.auth import Authenticator, read_keys
 from ChatTTS.serving.errors import AuthenticationError
+from ChatTTS.serving.http.auth import Authenticator, read_keys
 from ChatTTS.serving.settings import Settings
 
 

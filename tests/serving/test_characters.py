@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ChatTTS.pipeline.results import Word
-from ChatTTS.serving.characters import CharacterTimes, TimedCharacter
+from ChatTTS.serving.requests.characters import CharacterTimes, TimedCharacter
 
 
 def word(text: str, first: int, start: float, end: float) -> Word:

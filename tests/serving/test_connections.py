@@ -19,8 +19,13 @@ import httpx
 import pytest
 
 from ChatTTS.core import Chat
-from ChatTTS.serving.connections import Connection, Connections
-from ChatTTS.serving.listener import accept_connections, bind, connection_limits, raised_file_limit
+from ChatTTS.serving.http.connections import Connection, Connections
+from ChatTTS.serving.http.listener import (
+    accept_connections,
+    bind,
+    connection_limits,
+    raised_file_limit,
+)
 from ChatTTS.serving.settings import Limits, Settings
 
 from ..support.server_tools import WholeServer, whole_server

@@ -23,8 +23,8 @@ import yaml
 
 from ChatTTS.cli.commands import _parse
 from ChatTTS.cli.serve import _KEYS_VARIABLE
+from ChatTTS.serving.protocols.rest.operations import PUBLIC
 from ChatTTS.serving.replicas.options import LoadOptions
-from ChatTTS.serving.rest.operations import PUBLIC
 from ChatTTS.serving.settings import Settings
 
 from ..support import proxy_tools

@@ -22,7 +22,7 @@ import riva.client.proto.riva_tts_pb2 as tts
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from websockets.exceptions import ConnectionClosed
 
-from ChatTTS.serving.metrics import RequestRecord
+from ChatTTS.serving.observe.metrics import RequestRecord
 
 from ..support.server_tools import WholeServer, reset, whole_server
 from ..support.serving_tools import PATIENCE, eventually, with_limits

@@ -12,11 +12,11 @@ import pytest
 
 from ChatTTS.errors import AssetError
 from ChatTTS.model.velocity.metrics import Metrics
-from ChatTTS.serving.engine_metrics import ENGINE_METRICS, EngineState
 from ChatTTS.serving.errors import UnavailableError
-from ChatTTS.serving.idle_model import IdleModel
-from ChatTTS.serving.local_model import LocalModel
-from ChatTTS.serving.model import SpeechJob
+from ChatTTS.serving.requests.engine_metrics import ENGINE_METRICS, EngineState
+from ChatTTS.serving.requests.speech_model import SpeechJob
+from ChatTTS.serving.speech.idle_model import IdleModel
+from ChatTTS.serving.speech.local_model import LocalModel
 
 from ..support.script_tools import ToneModel
 from ..support.serving_tools import PATIENCE, brief_chat

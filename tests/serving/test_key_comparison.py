@@ -15,7 +15,7 @@ import riva.client.proto.riva_tts_pb2 as tts
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
-from ChatTTS.serving import auth
+from ChatTTS.serving.http import auth
 
 from ..support.server_tools import WholeServer, whole_server
 from ..support.serving_tools import PATIENCE

@@ -13,10 +13,10 @@ import riva.client.proto.riva_tts_pb2 as tts
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.languages import LANGUAGES, find_language, known_languages, language_choice
-from ChatTTS.serving.elevenlabs import add_to as add_elevenlabs
+from ChatTTS.serving.protocols.elevenlabs import add_to as add_elevenlabs
+from ChatTTS.serving.protocols.riva.realtime import add_to as add_realtime
+from ChatTTS.serving.protocols.wyoming.description import describe
 from ChatTTS.serving.replicas.options import LoadOptions
-from ChatTTS.serving.riva.realtime import add_to as add_realtime
-from ChatTTS.serving.wyoming.description import describe
 from ChatTTS.text import Normalizer
 from ChatTTS.text.named_functions import register_named
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from ChatTTS.serving.requests import SpeechRequest
+from ChatTTS.serving.requests.request import SpeechRequest
 
 from ..support.bundled_voice import UNKNOWN
 from ..support.riva_tools import NATIVE, ask, connected

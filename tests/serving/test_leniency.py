@@ -14,7 +14,7 @@ import pytest
 
 from ChatTTS.errors import VoiceError
 from ChatTTS.serving.errors import BadRequestError, UnknownVoiceError
-from ChatTTS.serving.recordings import read_recording
+from ChatTTS.serving.speech.recordings import read_recording
 from ChatTTS.voices import SavedVoice, VoiceLibrary, check_name
 
 from ..support.riva_tools import connected
@@ -96,7 +96,7 @@ def test_an_alias_stands_for_a_voice_of_riva(server: RunningServer, spoken: byte
 
 
 def test_an_alias_of_nothing_stops_the_start(server: RunningServer) -> None:
-    from ChatTTS.serving.voices import Voices
+    from ChatTTS.serving.speech.voices import Voices
 
     library = VoiceLibrary(server.settings.voices)
     with pytest.raises(UnknownVoiceError, match="'a' stands for the voice 'nobody'"):

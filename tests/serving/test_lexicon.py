@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ChatTTS.audio import to_int16
 from ChatTTS.core import Chat
 from ChatTTS.serving.errors import BadRequestError
-from ChatTTS.serving.riva.request_parsing import parse_dictionary
+from ChatTTS.serving.protocols.riva.request_parsing import parse_dictionary
 from ChatTTS.text import Lexicon
 
 from ..support.places import DATA

@@ -19,11 +19,11 @@ import uvicorn
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from ChatTTS.serving import http_server
 from ChatTTS.serving.errors import UnavailableError
-from ChatTTS.serving.logging_setup import RateLimitFilter, log_to_stderr
-from ChatTTS.serving.request_logs import RateLimitedLogger
-from ChatTTS.serving.riva.generated import riva_tts_pb2 as tts
+from ChatTTS.serving.http import uvicorn_server as http_server
+from ChatTTS.serving.observe.logging_setup import RateLimitFilter, log_to_stderr
+from ChatTTS.serving.observe.request_logs import RateLimitedLogger
+from ChatTTS.serving.protocols.riva.generated import riva_tts_pb2 as tts
 
 from ..support.server_tools import WholeServer, whole_server
 from ..support.serving_tools import PATIENCE, eventually
@@ -117,7 +117,7 @@ SPEECHES: dict[str, tuple[str, Any]] = {
 
 
 def requests(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    records = (r for r in caplog.records if r.name == "ChatTTS.serving.requests")
+    records = (r for r in caplog.records if r.name == "ChatTTS.serving.requests.request")
     return [record.facts for record in records]  # type: ignore[attr-defined]
 
 
@@ -213,7 +213,7 @@ def test_a_flood_of_one_refusal_hides_no_other() -> None:
 
 def test_spoken_requests_are_never_left_out() -> None:
     throttle = RateLimitFilter(burst=1, clock=Clock())
-    name = "ChatTTS.serving.requests"
+    name = "ChatTTS.serving.requests.request"
     assert all(throttle.filter(record("%s", name, finish="stop")) for _ in range(100))
 
 

@@ -15,8 +15,8 @@ from ChatTTS.serving.live.run import QueuedUtterance, Run, SeedState
 from ChatTTS.serving.live.send_queue import SocketClose
 from ChatTTS.serving.live.session import SocketSession
 from ChatTTS.serving.live.speech_queue import SpeechQueue
-from ChatTTS.serving.loop_budget import LoopBudget
-from ChatTTS.serving.websocket.config import ContextConfig
+from ChatTTS.serving.observe.loop_budget import LoopBudget
+from ChatTTS.serving.protocols.websocket.config import ContextConfig
 
 from ..support.serving_tools import RunningServer, running_server
 

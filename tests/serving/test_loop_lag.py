@@ -33,15 +33,15 @@ from ChatTTS.longform.apart import (
     read_bounded,
 )
 from ChatTTS.longform.script import Script, ScriptError
-from ChatTTS.serving import http_layers
-from ChatTTS.serving.base64_blocks import from_base64, to_base64
+from ChatTTS.serving.encoding.base64_blocks import from_base64, to_base64
 from ChatTTS.serving.errors import RequestTooLargeError
-from ChatTTS.serving.http_layers import BodyMiddleware
-from ChatTTS.serving.loop_lag import quick_turns, watch_loop
-from ChatTTS.serving.metrics import ServerMetrics
-from ChatTTS.serving.rest.app import most_parts
-from ChatTTS.serving.rest.long_bodies import long_body_route
-from ChatTTS.serving.rest.speech import FORMATS
+from ChatTTS.serving.http import layers as http_layers
+from ChatTTS.serving.http.layers import BodyMiddleware
+from ChatTTS.serving.observe.loop_lag import quick_turns, watch_loop
+from ChatTTS.serving.observe.metrics import ServerMetrics
+from ChatTTS.serving.protocols.rest.app import most_parts
+from ChatTTS.serving.protocols.rest.long_bodies import long_body_route
+from ChatTTS.serving.protocols.rest.speech import FORMATS
 from ChatTTS.serving.settings import Limits
 from ChatTTS.text.lexicon import Lexicon
 

@@ -22,8 +22,8 @@ from mcp.server.mcpserver import MCPServer
 from ChatTTS.cli import main
 from ChatTTS.errors import AssetError
 from ChatTTS.serving.errors import BadRequestError
-from ChatTTS.serving.mcp import make_server
-from ChatTTS.serving.mcp.folder import ToolFolder
+from ChatTTS.serving.protocols.mcp import make_server
+from ChatTTS.serving.protocols.mcp.folder import ToolFolder
 
 from ..support.bundled_voice import NAMES, UNKNOWN
 from ..support.places import ROOT
@@ -189,7 +189,7 @@ def test_the_first_answer_waits_for_no_part_of_the_engine(tmp_path: Path) -> Non
     program = (
         "import asyncio, sys\n"
         "from mcp import Client\n"
-        "from ChatTTS.serving.mcp import Loading, make_server\n"
+        "from ChatTTS.serving.protocols.mcp import Loading, make_server\n"
         "import ChatTTS.cli.mcp, ChatTTS.serving.settings\n"
         "begun = []\n"
         "async def load():\n"
@@ -262,7 +262,7 @@ def test_keys_and_foreign_pages_over_http(host: str) -> None:
     """A page may let its own name stand for any address of this machine."""
     import httpx
 
-    from ChatTTS.serving.mcp import guarded_app
+    from ChatTTS.serving.protocols.mcp import guarded_app
     from ChatTTS.serving.settings import Settings
 
     async def never() -> Any:

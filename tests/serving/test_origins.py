@@ -8,7 +8,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from ChatTTS.serving.errors import ForeignPageError
-from ChatTTS.serving.origins import OriginPolicy
+from ChatTTS.serving.http.origins import OriginPolicy
 from ChatTTS.serving.settings import Settings
 
 from ..support.server_tools import whole_server

@@ -11,10 +11,10 @@ import pytest
 from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ChatTTS.serving.connections import Connections
-from ChatTTS.serving.http_server import serve_http
-from ChatTTS.serving.listener import bind
-from ChatTTS.serving.paced_reading import _PIECE, PacedConnection, ReadingTurns
+from ChatTTS.serving.http.connections import Connections
+from ChatTTS.serving.http.listener import bind
+from ChatTTS.serving.http.paced_reading import _PIECE, PacedConnection, ReadingTurns
+from ChatTTS.serving.http.uvicorn_server import serve_http
 from ChatTTS.serving.settings import Settings
 
 LONG = bytes(i * 7 % 251 for i in range(10 * _PIECE + 5))

@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import pytest
 
-from ChatTTS.serving.segments import read_marked
+from ChatTTS.serving.requests.segments import read_marked
 
 from ..support.chat_tools import Recording
 from ..support.phoneme_voice import load_phoneme_voice

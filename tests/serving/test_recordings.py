@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ChatTTS.errors import AudioError
-from ChatTTS.serving import containers
+from ChatTTS.serving.speech import containers
 
 
 def alac(frames: int = 3) -> bytes:

@@ -20,13 +20,13 @@ from ChatTTS.request_fields import (
     fields_on,
 )
 from ChatTTS.serving.errors import BadRequestError
-from ChatTTS.serving.mcp import make_server
-from ChatTTS.serving.requests import SpeechRequest
-from ChatTTS.serving.rest.schemas import PlainBody, RefineBody, SpeechBody
-from ChatTTS.serving.rest.script_schemas import ScriptOptionsBody
-from ChatTTS.serving.riva.request_parsing import parse_configuration
+from ChatTTS.serving.protocols.mcp import make_server
+from ChatTTS.serving.protocols.rest.schemas import PlainBody, RefineBody, SpeechBody
+from ChatTTS.serving.protocols.rest.script_schemas import ScriptOptionsBody
+from ChatTTS.serving.protocols.riva.request_parsing import parse_configuration
+from ChatTTS.serving.protocols.websocket.config import ContextConfig
+from ChatTTS.serving.requests.request import SpeechRequest
 from ChatTTS.serving.scripts.options import ScriptOptions
-from ChatTTS.serving.websocket.config import ContextConfig
 from ChatTTS.text import Lexicon
 
 from ..make_fields import DOCUMENT, written

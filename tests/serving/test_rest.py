@@ -21,12 +21,12 @@ from ChatTTS.audio import to_int16
 from ChatTTS.errors import GenerationError
 from ChatTTS.pipeline.results import Piece
 from ChatTTS.request_fields import Priority
-from ChatTTS.serving import answers
-from ChatTTS.serving.answers import EncodedPiece
 from ChatTTS.serving.errors import EngineFailedError
-from ChatTTS.serving.model import PieceStream
-from ChatTTS.serving.requests import SpeechRequest
-from ChatTTS.serving.tickets import Ticket
+from ChatTTS.serving.http import responses as answers
+from ChatTTS.serving.http.responses import EncodedPiece
+from ChatTTS.serving.queue.tickets import Ticket
+from ChatTTS.serving.requests.request import SpeechRequest
+from ChatTTS.serving.requests.speech_model import PieceStream
 
 from ..support.bundled_voice import UNKNOWN
 from ..support.serving_tools import RunningServer, eventually, running_server

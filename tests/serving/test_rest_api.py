@@ -12,7 +12,7 @@ import pytest
 
 from ChatTTS.params import InferCodeParams
 from ChatTTS.request_fields import Priority
-from ChatTTS.serving.rest.page import WEB
+from ChatTTS.serving.protocols.rest.page import WEB
 
 from ..support.serving_tools import RunningServer, running_server, with_limits
 
@@ -293,7 +293,7 @@ def test_overload_is_answered_at_once(strict: RunningServer, keyed: httpx.Client
 
 def _client_name(server: RunningServer) -> str:
     """Return the name of the client with the second key."""
-    from ChatTTS.serving.auth import Authenticator
+    from ChatTTS.serving.http.auth import Authenticator
 
     return Authenticator(server.settings.api_keys).client(f"Bearer {KEYS[1]}", "")
 

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from ChatTTS.audio.pcm import to_int16
 from ChatTTS.serving.encoding import Encoder
-from ChatTTS.serving.requests import SpeechRequest
-from ChatTTS.serving.riva import generate_messages as generate
-from ChatTTS.serving.riva.generated import riva_tts_pb2 as ours
-from ChatTTS.serving.speech import Speech
+from ChatTTS.serving.protocols.riva import generate_messages as generate
+from ChatTTS.serving.protocols.riva.generated import riva_tts_pb2 as ours
+from ChatTTS.serving.requests.request import SpeechRequest
+from ChatTTS.serving.speech.speech import Speech
 
 from ..support.riva_tools import (
     NATIVE,

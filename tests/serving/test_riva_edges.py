@@ -19,13 +19,13 @@ import riva.client.proto.riva_tts_pb2 as tts
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from ChatTTS.errors import ConfigError, GenerationError
-from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.errors import OverloadedError
-from ChatTTS.serving.requests import SpeechRequest
-from ChatTTS.serving.riva import serve_grpc
-from ChatTTS.serving.riva.generated import riva_tts_pb2 as ours
-from ChatTTS.serving.riva.request_parsing import merge_settings
-from ChatTTS.serving.riva.servicer import RivaServicer
+from ChatTTS.serving.http.auth import Authenticator
+from ChatTTS.serving.protocols.riva import serve_grpc
+from ChatTTS.serving.protocols.riva.generated import riva_tts_pb2 as ours
+from ChatTTS.serving.protocols.riva.request_parsing import merge_settings
+from ChatTTS.serving.protocols.riva.servicer import RivaServicer
+from ChatTTS.serving.requests.request import SpeechRequest
 
 from ..support.riva_tools import LONG, NATIVE, PCM, SPEECH, TEXT, Client, ask, connected, zero_shot
 from ..support.serving_tools import PATIENCE, RunningServer, eventually, running_server
@@ -314,7 +314,7 @@ def test_a_client_that_leaves_frees_everything(
 def test_a_request_is_logged_without_its_text(
     client: Client, server: RunningServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level("INFO", logger="ChatTTS.serving.requests"):
+    with caplog.at_level("INFO", logger="ChatTTS.serving.requests.request"):
         client.stub.Synthesize(ask())
         client.refused(ask("..."))
     first, second = (vars(record)["facts"] for record in caplog.records)

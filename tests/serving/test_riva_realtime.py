@@ -18,8 +18,8 @@ from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
 from ChatTTS.audio.pcm import to_int16
-from ChatTTS.serving.riva.realtime import add_to
-from ChatTTS.serving.riva.realtime.routes import Tokens
+from ChatTTS.serving.protocols.riva.realtime import add_to
+from ChatTTS.serving.protocols.riva.realtime.routes import Tokens
 
 from ..support.bundled_voice import NAMES
 from ..support.server_tools import decoded

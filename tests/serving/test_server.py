@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -22,8 +23,9 @@ from websockets.asyncio.client import connect
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import ChatTTSError
-from ChatTTS.serving.service import SpeechService
-from ChatTTS.serving.websocket import PATH
+from ChatTTS.serving.protocol_names import PROTOCOLS
+from ChatTTS.serving.protocols.websocket import PATH
+from ChatTTS.serving.speech.service import SpeechService
 
 from ..support.process_tools import Reader
 from ..support.server_tools import WholeServer, server_thread, whole_server
@@ -216,3 +218,10 @@ def test_a_socket_is_told_that_it_is_dropped() -> None:
         error = client.until("error")["error"]
         assert (error["type"], error["code"]) == ("server_error", "shutting_down")
         assert client.until("audio.done")["finish_reason"] == "error"
+
+
+def test_a_folder_of_protocols_is_one_that_is_served() -> None:
+    """Those of this server's own interfaces are not chosen by name."""
+    assert PROTOCOLS == ("cartesia", "deepgram", "elevenlabs")
+    for name in PROTOCOLS:
+        assert callable(import_module(f"ChatTTS.serving.protocols.{name}").add_to)

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from ChatTTS.core import Chat
-from ChatTTS.serving.auth import Authenticator
 from ChatTTS.serving.errors import OverloadedError
-from ChatTTS.serving.metrics import RequestRecord
-from ChatTTS.serving.requests import SpeechRequest
-from ChatTTS.serving.rest import create_app
+from ChatTTS.serving.http.auth import Authenticator
+from ChatTTS.serving.observe.metrics import RequestRecord
+from ChatTTS.serving.protocols.rest import create_app
+from ChatTTS.serving.requests.request import SpeechRequest
 from ChatTTS.serving.server import make_service
-from ChatTTS.serving.service import SpeechService
 from ChatTTS.serving.settings import Limits, Settings
+from ChatTTS.serving.speech.service import SpeechService
 
 from ..support.serving_tools import PATIENCE, loaded_chat
 

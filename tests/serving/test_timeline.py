@@ -7,7 +7,7 @@ import pytest
 from ChatTTS.pipeline.results import Word
 from ChatTTS.serving.live.run import Run, SeedState
 from ChatTTS.serving.live.timeline import PlayedText, Timeline
-from ChatTTS.serving.websocket.config import ContextConfig
+from ChatTTS.serving.protocols.websocket.config import ContextConfig
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.serving.errors import BadRequestError, UnknownVoiceError
+from ChatTTS.serving.requests.vendor_voices import OPENAI_NAMES, is_vendor_voice, speaker_for
 from ChatTTS.serving.settings import Settings
-from ChatTTS.serving.vendor_voices import OPENAI_NAMES, is_vendor_voice, speaker_for
-from ChatTTS.serving.voices import Voices
+from ChatTTS.serving.speech.voices import Voices
 from ChatTTS.voices import VoiceLibrary
 
 from ..support.bundled_voice import BUNDLED, NAMES

@@ -20,12 +20,12 @@ from ChatTTS.serving.errors import OverloadedError
 from ChatTTS.serving.live.run import QueuedUtterance, Run, SeedState
 from ChatTTS.serving.live.send_queue import SendQueue
 from ChatTTS.serving.live.speech_queue import SpeechQueue
-from ChatTTS.serving.metrics import RequestRecord
-from ChatTTS.serving.requests import SpeechRequest
-from ChatTTS.serving.speech import Speech
-from ChatTTS.serving.tickets import Ticket
-from ChatTTS.serving.websocket.config import ContextConfig
-from ChatTTS.serving.websocket.sender import ContextSender
+from ChatTTS.serving.observe.metrics import RequestRecord
+from ChatTTS.serving.protocols.websocket.config import ContextConfig
+from ChatTTS.serving.protocols.websocket.sender import ContextSender
+from ChatTTS.serving.queue.tickets import Ticket
+from ChatTTS.serving.requests.request import SpeechRequest
+from ChatTTS.serving.speech.speech import Speech
 
 from ..support.serving_tools import RunningServer, running_server
 from ..support.websocket_tools import (

@@ -14,17 +14,17 @@ from websockets.exceptions import InvalidStatus
 
 from ChatTTS.core import Chat
 from ChatTTS.request_fields import Priority
-from ChatTTS.serving import http_server
-from ChatTTS.serving.connections import Connections
 from ChatTTS.serving.errors import OverloadedError
-from ChatTTS.serving.listener import bind
+from ChatTTS.serving.http import uvicorn_server as http_server
+from ChatTTS.serving.http.connections import Connections
+from ChatTTS.serving.http.listener import bind
 from ChatTTS.serving.live.context import Context
 from ChatTTS.serving.live.send_queue import SendQueue
 from ChatTTS.serving.live.speech_queue import SpeechQueue
+from ChatTTS.serving.protocols.websocket.config import ContextConfig
+from ChatTTS.serving.protocols.websocket.sender import ContextSender
+from ChatTTS.serving.queue.tickets import Ticket
 from ChatTTS.serving.settings import Limits, Settings
-from ChatTTS.serving.tickets import Ticket
-from ChatTTS.serving.websocket.config import ContextConfig
-from ChatTTS.serving.websocket.sender import ContextSender
 
 from ..support.serving_tools import RunningServer, brief_chat, running_server, with_limits
 from ..support.websocket_tools import (

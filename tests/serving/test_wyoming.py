@@ -27,8 +27,8 @@ from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo, AsyncZerocon
 
 from ChatTTS.audio.pcm import to_int16
 from ChatTTS.errors import ConfigError
+from ChatTTS.serving.protocols.wyoming.announcement import SERVICE, announced, reachable_addresses
 from ChatTTS.serving.settings import Settings
-from ChatTTS.serving.wyoming.announcement import SERVICE, announced, reachable_addresses
 
 from ..support.bundled_voice import NAMES, UNKNOWN
 from ..support.server_tools import WholeServer, whole_server

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from ChatTTS.request_fields import Priority
-from ChatTTS.serving.admission import Admission, AdmissionLimits
-from ChatTTS.serving.tickets import Ticket
+from ChatTTS.serving.queue.admission import Admission, AdmissionLimits
+from ChatTTS.serving.queue.tickets import Ticket
 
 
 class JumpingSelector(selectors.SelectSelector):

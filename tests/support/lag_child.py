@@ -12,7 +12,7 @@ import json
 import sys
 from typing import Any
 
-from ChatTTS.serving.loop_lag import quick_turns, watch_loop
+from ChatTTS.serving.observe.loop_lag import quick_turns, watch_loop
 from ChatTTS.utils.garbage import unwatched
 
 from .server_tools import whole_server

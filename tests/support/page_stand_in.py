@@ -15,8 +15,8 @@ import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from ChatTTS.serving.rest.operations import PUBLIC
-from ChatTTS.serving.rest.page import page_routes
+from ChatTTS.serving.protocols.rest.operations import PUBLIC
+from ChatTTS.serving.protocols.rest.page import page_routes
 from ChatTTS.text.tag_names import named_tags
 
 RATE = 24000

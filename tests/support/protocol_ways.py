@@ -24,8 +24,8 @@ from wyoming.tts import (
     SynthesizeVoice,
 )
 
-from ChatTTS.serving.mcp import make_server
-from ChatTTS.serving.mcp.folder import ToolFolder
+from ChatTTS.serving.protocols.mcp import make_server
+from ChatTTS.serving.protocols.mcp.folder import ToolFolder
 
 from .server_tools import WholeServer, decoded
 from .serving_tools import PATIENCE

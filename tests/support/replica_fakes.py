@@ -14,7 +14,6 @@ from ChatTTS.audio.samples import Samples
 from ChatTTS.errors import ChatTTSError
 from ChatTTS.model.velocity.metrics import Metrics
 from ChatTTS.pipeline.results import Fault, Piece, Word
-from ChatTTS.serving.model import RefineJob, SpeechJob
 from ChatTTS.serving.replicas.messages import (
     Ended,
     Failed,
@@ -24,6 +23,7 @@ from ChatTTS.serving.replicas.messages import (
     ReplicaState,
 )
 from ChatTTS.serving.replicas.pool import Facts, ReplicaLostError
+from ChatTTS.serving.requests.speech_model import RefineJob, SpeechJob
 
 PRINT = Fingerprint("0.1.0", "abc", "float32", "avx512", "AVX512", "2.13.0")
 UTTERANCES = ("one two", "three")

@@ -15,7 +15,7 @@ import riva.client
 import riva.client.proto.riva_tts_pb2 as tts
 from websockets.sync.client import ClientConnection, connect
 
-from ChatTTS.serving.websocket import PATH
+from ChatTTS.serving.protocols.websocket import PATH
 
 from .process_tools import Process
 from .serving_tools import PATIENCE, eventually

@@ -14,8 +14,8 @@ import riva.client
 import riva.client.proto.riva_tts_pb2 as tts
 from numpy.typing import NDArray
 
-from ChatTTS.serving.auth import Authenticator
-from ChatTTS.serving.riva import GrpcServer, serve_grpc
+from ChatTTS.serving.http.auth import Authenticator
+from ChatTTS.serving.protocols.riva import GrpcServer, serve_grpc
 from ChatTTS.serving.settings import Limits
 
 from .serving_tools import PATIENCE, RunningServer

@@ -20,7 +20,7 @@ import riva.client
 from numpy.typing import NDArray
 
 from ChatTTS.core import Chat
-from ChatTTS.serving.model import SpeechModel
+from ChatTTS.serving.requests.speech_model import SpeechModel
 from ChatTTS.serving.server import Server
 from ChatTTS.serving.settings import Settings
 

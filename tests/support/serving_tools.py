@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 
 from ChatTTS.core import Chat
 from ChatTTS.params import InferCodeParams
-from ChatTTS.serving.auth import Authenticator
-from ChatTTS.serving.local_model import LocalModel
-from ChatTTS.serving.rest.app import create_app
+from ChatTTS.serving.http.auth import Authenticator
+from ChatTTS.serving.protocols.rest.app import create_app
 from ChatTTS.serving.scripts import ScriptJobs
 from ChatTTS.serving.server import make_service
-from ChatTTS.serving.service import SpeechService
 from ChatTTS.serving.settings import Settings
+from ChatTTS.serving.speech.local_model import LocalModel
+from ChatTTS.serving.speech.service import SpeechService
 
 T = TypeVar("T")
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from ChatTTS.serving.cartesia import add_to as add_cartesia
-from ChatTTS.serving.deepgram import add_to as add_deepgram
-from ChatTTS.serving.elevenlabs import add_to as add_elevenlabs
-from ChatTTS.serving.websocket import add_to as add_websocket
+from ChatTTS.serving.protocols.cartesia import add_to as add_cartesia
+from ChatTTS.serving.protocols.deepgram import add_to as add_deepgram
+from ChatTTS.serving.protocols.elevenlabs import add_to as add_elevenlabs
+from ChatTTS.serving.protocols.websocket import add_to as add_websocket
 
 from .serving_tools import PATIENCE, RunningServer
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from ChatTTS.serving.websocket import PATH, add_to
+from ChatTTS.serving.protocols.websocket import PATH, add_to
 
 from .serving_tools import PATIENCE, RunningServer, eventually
 

@@ -6,8 +6,8 @@ import asyncio
 import time
 
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, UnavailableError
-from ..service import ENGINE_STOPPED, SpeechService
-from .config import RunConfig
+from ..speech.config import RunConfig
+from ..speech.service import ENGINE_STOPPED, SpeechService
 from .document_buffer import DocumentBuffer, TextPart
 from .run import QueuedUtterance, Run, RunEnd, SeedState
 from .speech_queue import SpeechQueue

@@ -9,13 +9,13 @@ from fastapi import FastAPI, WebSocket
 from starlette.responses import Response
 
 from ...errors import ChatTTSError
-from .. import answers
-from ..connections import is_shared
 from ..errors import OverloadedError, ServingError, as_serving_error
-from ..origins import OriginPolicy
-from ..request_logs import log_refusal
-from ..service import SpeechService
+from ..http import responses as answers
+from ..http.connections import is_shared
+from ..http.origins import OriginPolicy
+from ..observe.request_logs import log_refusal
 from ..settings import Settings
+from ..speech.service import SpeechService
 from .send_queue import SocketClose
 from .session import TRY_LATER, SocketSession, close, host_of
 

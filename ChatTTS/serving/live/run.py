@@ -11,8 +11,8 @@ from ...audio.samples import SAMPLE_RATE
 from ...pipeline.results import Word
 from ..encoding import Encoder, Format
 from ..errors import UnspeakableError
-from ..requests import new_request_id, new_seed
-from .config import RunConfig
+from ..requests.request import new_request_id, new_seed
+from ..speech.config import RunConfig
 from .timeline import PlayedText, Timeline
 
 # Bytes per sample of the formats that do not compress.

@@ -12,8 +12,6 @@ from typing import Any
 
 from fastapi import WebSocket, WebSocketDisconnect
 
-from ..auth import Authenticator
-from ..bodies import json_object
 from ..errors import (
     AuthenticationError,
     BadRequestError,
@@ -21,9 +19,11 @@ from ..errors import (
     ServingError,
     as_serving_error,
 )
-from ..request_logs import log_failure, log_refusal
-from ..service import SpeechService
-from .config import RunConfig
+from ..http.auth import Authenticator
+from ..http.bodies import json_object
+from ..observe.request_logs import log_failure, log_refusal
+from ..speech.config import RunConfig
+from ..speech.service import SpeechService
 from .context import Context
 from .listener import Listener
 from .run import Run

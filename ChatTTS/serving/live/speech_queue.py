@@ -18,8 +18,8 @@ from ..errors import (
     UnspeakableError,
     as_serving_error,
 )
-from ..request_logs import log_failure, log_refusal
-from ..service import SpeechService
+from ..observe.request_logs import log_failure, log_refusal
+from ..speech.service import SpeechService
 from .listener import Listener, Utterance
 from .run import QueuedUtterance, Run, RunEnd
 from .utterance_generation import UtteranceGeneration

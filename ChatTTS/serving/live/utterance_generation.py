@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from ...pipeline.results import Piece
 from ..errors import ServingError, as_serving_error
-from ..requests import SpeechRequest
-from ..service import SpeechService
+from ..requests.request import SpeechRequest
+from ..speech.service import SpeechService
 
 
 class UtteranceGeneration:

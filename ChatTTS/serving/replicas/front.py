@@ -18,9 +18,9 @@ from ...model.script_tokenizer import ScriptTokenizer
 from ...model.speaker import Speaker
 from ...model.tokenizer import Tokenizer
 from ...utils.lru import CacheCounts
-from ..engine_metrics import EngineState
 from ..errors import UnavailableError
-from ..model import RefineJob, SpeechJob
+from ..requests.engine_metrics import EngineState
+from ..requests.speech_model import RefineJob, SpeechJob
 from .failover import FailoverStream, Patience
 from .messages import Failed, ReplicaState
 from .pool import Facts, ReplicaLostError, ReplicaPool

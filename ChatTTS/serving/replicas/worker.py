@@ -22,8 +22,8 @@ from ...model.kernels.cpu.library import load as load_kernels
 from ...pipeline.results import Piece
 from ...utils.machine import cpu_features
 from ...version import __version__
-from ..local_model import LocalModel, refine
-from ..model import RefineJob, SpeechJob
+from ..requests.speech_model import RefineJob, SpeechJob
+from ..speech.local_model import LocalModel, refine
 from .messages import Alive, Ended, Failed, Fingerprint, Message, Opened, ReplicaState
 from .pool import Facts
 

@@ -28,8 +28,8 @@ from ..errors import (
     ServingError,
     StorageError,
 )
-from ..request_logs import log_failure
-from ..service import SpeechService
+from ..observe.request_logs import log_failure
+from ..speech.service import SpeechService
 from .errors import UnfinishedScriptError, UnknownScriptError, script_error
 from .job import DONE, FAILED, QUEUED, RUNNING, STATES, ScriptJob, new_job_id
 from .options import ScriptOptions

@@ -16,7 +16,7 @@ from ...longform.settings import AUDIOBOOK, Loudness, Pauses, ReadSettings, Role
 from ...longform.sound_file import WORK_FORMATS, check_format
 from ...request_fields import RequestFields, fields_on
 from ..errors import BadRequestError
-from ..requests import parse_field
+from ..requests.request import parse_field
 
 # Names of the formats of subtitles, which are one format here.
 _CUES = ("srt", "vtt", "ass")

@@ -19,9 +19,9 @@ from ...longform.settings import Role
 from ...request_fields import Priority
 from ...text.splitter import is_speakable
 from ..errors import BadRequestError, RequestTooLargeError, ServingError
-from ..requests import SpeechRequest
-from ..service import SpeechService
+from ..requests.request import SpeechRequest
 from ..settings import Limits
+from ..speech.service import SpeechService
 from .options import ScriptOptions
 
 _FORMAT = 2

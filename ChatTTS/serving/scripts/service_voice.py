@@ -14,8 +14,8 @@ from ...longform.kept_lines import SpokenLine, SpokenPart
 from ...longform.planned import PlannedLine
 from ...pipeline.results import Fault, Piece, Word
 from ..errors import DeadlineError, OverloadedError, ServingError, UnavailableError
-from ..requests import SpeechRequest
-from ..service import SpeechService
+from ..requests.request import SpeechRequest
+from ..speech.service import SpeechService
 
 _POLL = 0.1  # seconds between looks at the event that ends a line
 _LONGEST_PAUSE = 5.0  # seconds between two attempts to get a place in the queue

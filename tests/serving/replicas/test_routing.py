@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from ChatTTS.serving.model import RefineJob, SpeechJob
 from ChatTTS.serving.replicas.routing import SLACK, Routes, sample_key
+from ChatTTS.serving.requests.speech_model import RefineJob, SpeechJob
 
 REPLICAS = ["a", "b", "c", "d"]
 

@@ -19,14 +19,14 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import EngineDeadError, NothingToSpeakError
 from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.pipeline.results import Piece
-from ChatTTS.serving.local_model import open_stream
-from ChatTTS.serving.model import RefineJob, SpeechJob
 from ChatTTS.serving.replicas import worker
 from ChatTTS.serving.replicas.failover import FailoverStream, Patience
 from ChatTTS.serving.replicas.front import KnownReplicas
 from ChatTTS.serving.replicas.messages import Alive, Ended, Failed, Fingerprint, Message, Opened
 from ChatTTS.serving.replicas.pool import ReplicaLostError
 from ChatTTS.serving.replicas.worker import Replica, fingerprint_of, with_signs_of_life
+from ChatTTS.serving.requests.speech_model import RefineJob, SpeechJob
+from ChatTTS.serving.speech.local_model import open_stream
 
 from ...support.bundled_voice import UNKNOWN
 from ...support.serving_tools import eventually, loaded_chat

@@ -16,8 +16,8 @@ from anyio import to_thread
 from starlette.types import Receive, Scope, Send
 
 from ChatTTS.serving.errors import BadRequestError
-from ChatTTS.serving.rest.file_answer import FileAnswer
-from ChatTTS.serving.rest.head import HeadMiddleware
+from ChatTTS.serving.protocols.rest.file_answer import FileAnswer
+from ChatTTS.serving.protocols.rest.head import HeadMiddleware
 
 from ...support.serving_tools import PATIENCE
 

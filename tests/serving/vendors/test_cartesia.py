@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from websockets.exceptions import InvalidStatus
 
 from ChatTTS.pipeline.results import Word
-from ChatTTS.serving import answers
-from ChatTTS.serving.answers import EncodedPiece
-from ChatTTS.serving.cartesia.words import MarkedWords
 from ChatTTS.serving.errors import EngineFailedError
+from ChatTTS.serving.http import responses as answers
+from ChatTTS.serving.http.responses import EncodedPiece
+from ChatTTS.serving.protocols.cartesia.words import MarkedWords
 
 from ...support.serving_tools import PATIENCE, RunningServer
 from ...support.vendor_tools import (

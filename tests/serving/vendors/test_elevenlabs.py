@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from ChatTTS.params import InferCodeParams
-from ChatTTS.serving.auth import Authenticator
-from ChatTTS.serving.elevenlabs.formats import OutputFormat
-from ChatTTS.serving.elevenlabs.session import Session
 from ChatTTS.serving.encoding import Format
 from ChatTTS.serving.errors import BadRequestError
+from ChatTTS.serving.http.auth import Authenticator
+from ChatTTS.serving.protocols.elevenlabs.formats import OutputFormat
+from ChatTTS.serving.protocols.elevenlabs.session import Session
 
 from ...support.serving_tools import RunningServer, eventually
 from ...support.vendor_tools import KEY, SEED, TEXT, VOICE, apart, get, post, talker

@@ -18,7 +18,7 @@ from websockets.sync.client import connect
 from ChatTTS.core import Chat
 from ChatTTS.serving.live.send_queue import SocketClose
 from ChatTTS.serving.live.session import close
-from ChatTTS.serving.riva.realtime import add_to as add_realtime
+from ChatTTS.serving.protocols.riva.realtime import add_to as add_realtime
 
 from ...support.server_tools import WholeServer, whole_server
 from ...support.serving_tools import (

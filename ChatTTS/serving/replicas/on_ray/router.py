@@ -12,7 +12,7 @@ from ray.serve.request_router import (
     RunningReplica,
 )
 
-from ...model import SpeechJob
+from ...requests.speech_model import SpeechJob
 from ..routing import Routes, sample_key
 
 

@@ -1,0 +1,1 @@
+"""HTTP for all interfaces: connections, layers around every app, bodies, keys and responses."""

@@ -1,0 +1,1 @@
+"""The interfaces, a folder for each; none knows another."""

@@ -1,0 +1,1 @@
+"""Which request may begin: admission, tickets, and turns that are fair between clients."""

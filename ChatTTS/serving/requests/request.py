@@ -1,0 +1,192 @@
+"""Requests for speech, from any interface, checked when they are created."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from ...errors import ConfigError, TextError
+from ...request_fields import REQUEST_FIELDS, Manner, Priority, RequestFields
+from ...text.lexicon import Lexicon
+from ...text.pauses import LONGEST_PAUSE, total_pause
+from ..errors import BadRequestError
+from .segments import Segment
+
+# Fields of requests alone that decide the speech, and those of jobs.
+_DECIDING = ("text", "tags", "refine_tags", "first_utterance")
+_OF_JOBS = ("text", "sampling", "seed", "refine_tags", "first_utterance")
+_ID_LENGTH = 12
+# A header has at most some kB. A character may take 12 bytes in it.
+_SHOWN_WARNINGS, _LONGEST_WARNING = 5, 100
+
+
+def new_request_id() -> str:
+    """Return an id that cannot be guessed."""
+    return f"req-{secrets.token_hex(_ID_LENGTH)}"
+
+
+def new_seed() -> int:
+    """Return a random seed, for a request without one."""
+    return secrets.randbelow(2**31)
+
+
+def parse_lexicon(given: Any) -> Lexicon:
+    """Return the lexicon of a field of JSON; ``None`` is an empty one.
+
+    Raises:
+        BadRequestError: it is no object of words and sayings, or an entry cannot be used.
+    """
+    try:
+        return Lexicon.of(given)
+    except ConfigError as error:
+        raise BadRequestError(str(error), param="lexicon") from error
+
+
+def parse_priority(name: str) -> Priority:
+    """Return the priority of a name.
+
+    Raises:
+        BadRequestError: the name is neither ``interactive`` nor ``batch``.
+    """
+    try:
+        return Priority[name.upper()]
+    except KeyError:
+        raise BadRequestError(
+            f"unknown priority {name!r}: use interactive or batch", param="priority"
+        ) from None
+
+
+_PARSERS: Mapping[str, Callable[[Any], Any]] = {
+    "lexicon": parse_lexicon,
+    "priority": parse_priority,
+}
+
+
+def parse_field(name: str, value: Any) -> Any:
+    """Return the value of ``RequestFields`` for one of JSON.
+
+    Raises:
+        BadRequestError: it cannot be used.
+    """
+    return _PARSERS[name](value) if name in _PARSERS else value
+
+
+@dataclass(frozen=True)
+class SpeechRequest(RequestFields):
+    """One text to be spoken.
+
+    ``request_fields`` describes the fields that are not listed here.
+
+    Attributes:
+        text: what to speak; may contain control tags.
+        seed: of all random draws.
+        is_seeded: whether the client chose the seed, and so may repeat the request.
+        sample, transcript: a sample prompt string and its transcript, in place of a voice.
+        refine_tags: control tags of the refine pass; empty means the defaults of the voice.
+        tags: control tags of the speech pass, such as ``[speed_4]``; empty as above.
+        guard: ``retry``, ``report``, or ``None`` for neither.
+        client: name of the client, for fairness between clients.
+        request_id: its name in logs and answers.
+        interface: short name of its protocol in logs, such as ``rest``, ``websocket`` or ``grpc``;
+            empty for a request of the server itself, whose end is not logged.
+        first_utterance: index of the text's first utterance; above 0 if the text continues an
+            earlier one.
+        reads_ssml: whether a text that begins with ``<speak`` is a document of SSML.
+        segments: the parts of an SSML text, which ``text`` has as lines; empty for other texts.
+        warnings: what was left out of the SSML.
+        continues: whether it belongs to a text that was accepted before; then a server that shuts
+            down still speaks it.
+        may_be_silent: whether a text without letters, such as ``**`` or an emoji, is a short
+            silence; otherwise it is an error.
+
+    Raises:
+        BadRequestError: a value is invalid.
+    """
+
+    text: str
+    seed: int = field(default_factory=new_seed, kw_only=True)
+    is_seeded: bool = True
+    sample: str | None = None
+    transcript: str | None = None
+    refine_tags: str = ""
+    tags: str = ""
+    client: str = ""
+    request_id: str = field(default_factory=new_request_id)
+    interface: str = ""
+    first_utterance: int = 0
+    reads_ssml: bool = True
+    segments: tuple[Segment, ...] = ()
+    warnings: tuple[str, ...] = ()
+    continues: bool = False
+    may_be_silent: bool = False
+
+    @classmethod
+    def of(cls, text: str, given: RequestFields, **others: Any) -> SpeechRequest:
+        """Return the request for a text with the fields that a client gave, and others.
+
+        Without a seed, a new one is drawn.
+        """
+        values: dict[str, Any] = {each.name: getattr(given, each.name) for each in REQUEST_FIELDS}
+        if given.seed is None:
+            values |= {"seed": new_seed(), "is_seeded": False}
+        return cls(text, **values | others)
+
+    def __post_init__(self) -> None:
+        self._require("input", bool(self.text.strip()), "a text to speak")
+        for each in REQUEST_FIELDS:
+            value = getattr(self, each.name)
+            if each.bounds is not None and value is not None:
+                self._require(each.name, each.bounds.allow(value), each.bounds.rule)
+        self._require("guard", self.guard in (None, "retry", "report"), "retry or report")
+        both = self.sample is not None and self.voice is not None
+        self._require("voice", not both, "left out where a sample says who speaks")
+
+    @property
+    def sampling(self) -> dict[str, Any]:
+        """The fields of the request parameters that the request sets."""
+        values = {
+            each.parameter: getattr(self, each.name) for each in REQUEST_FIELDS if each.parameter
+        }
+        values["prompt"] = self.tags or None
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def job_fields(self) -> dict[str, Any]:
+        """The fields of a ``SpeechJob``, beside the voice."""
+        names = (*_OF_JOBS, *(each.name for each in fields(Manner)))
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """Everything that the samples, words and faults depend on, beside the voice."""
+        names = (each.name for each in REQUEST_FIELDS if each.decides)
+        return {name: getattr(self, name) for name in (*_DECIDING, *names)}
+
+    @property
+    def shown_warnings(self) -> list[str]:
+        """The first warnings, each of bounded length, as an answer has them."""
+        return [warning[:_LONGEST_WARNING] for warning in self.warnings[:_SHOWN_WARNINGS]]
+
+    def _require(self, name: str, holds: bool, rule: str) -> None:
+        if not holds:
+            raise BadRequestError(f"{name} must be {rule}", param=name)
+
+
+def check_pauses(text: str) -> None:
+    """Check the marks of pauses in a text.
+
+    Raises:
+        BadRequestError: a mark is no pause, or the pauses are too long together.
+    """
+    if "[pause:" not in text:
+        return
+    try:
+        seconds = total_pause(text)
+    except TextError as error:
+        raise BadRequestError(str(error), param="input") from error
+    if seconds > LONGEST_PAUSE:
+        raise BadRequestError(
+            f"the pauses in the text add up to more than {LONGEST_PAUSE:g} s", param="input"
+        )

@@ -1,0 +1,152 @@
+"""The model as the service sees it: one interface, in this process or beyond."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ...audio.samples import Samples
+from ...config import Config
+from ...model.lora.names import Adapters
+from ...model.tokenizer import Tokenizer
+from ...pipeline.results import Piece
+from ...request_fields import Manner
+from ...text.lexicon import Lexicon
+from ...utils.lru import CacheCounts
+from .engine_metrics import EngineState
+
+
+@dataclass(frozen=True)
+class SpeechJob(Manner):
+    """Everything that the samples of a request depend on; plain data that may travel.
+
+    ``request_fields`` describes the fields that are not listed here.
+
+    Attributes:
+        text: what to speak.
+        voice: fields of ``InferCodeParams`` of the voice, such as ``spk_emb`` or ``spk_smp``. The
+            voice itself travels, not its name.
+        sampling: fields of the request parameters that the request sets, the seed among them.
+        seed: of all random draws.
+        refine_tags: control tags of the refine pass; empty means the defaults of the voice.
+        first_utterance: index of the text's first utterance.
+    """
+
+    text: str
+    voice: Mapping[str, str]
+    sampling: Mapping[str, Any]
+    seed: int
+    refine_tags: str = ""
+    first_utterance: int = 0
+
+
+@dataclass(frozen=True)
+class RefineJob:
+    """A text for the refine pass alone.
+
+    Attributes:
+        text: what to refine.
+        sampling: fields of ``RefineTextParams``, the seed among them.
+        language: a code; ``None`` detects it from the text.
+        lexicon: words and their sayings.
+    """
+
+    text: str
+    sampling: Mapping[str, Any]
+    language: str | None = None
+    lexicon: Lexicon = field(default_factory=Lexicon)
+
+
+class PieceStream(Protocol):
+    """The pieces of one job while they are generated; one task iterates over them."""
+
+    @property
+    def utterances(self) -> Sequence[object]:
+        """The utterances of the text, as far as they are known."""
+
+    @property
+    def finish_reason(self) -> str | None:
+        """The ending of the text: ``stop``, ``length`` or ``abort``; ``None`` while it goes on."""
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The parts that the voice cannot speak, as far as they are known; see ``SpokenText``."""
+
+    async def __anext__(self) -> Piece:
+        """Return the next piece; raise StopAsyncIteration at the end."""
+
+    def close(self) -> None:
+        """End the generation and wait for that; called in a thread beside the asyncio loop."""
+
+
+class SpeechModel(Protocol):
+    """Speaks jobs, many at a time. Only ``open_stream`` belongs to the asyncio loop.
+
+    Attributes:
+        is_exact: whether a job gives equal samples whenever it is spoken, whatever else is.
+        gives_attention: whether the engine gives the attention from which times of words are found.
+        fallback: speaker string of the default voice if the checkpoint has no voice at all.
+        adapters: the loaded adapters by their names.
+    """
+
+    is_exact: bool
+    gives_attention: bool
+    fallback: str | None
+    adapters: Adapters
+
+    @property
+    def is_loaded(self) -> bool:
+        """Return whether a job finds the model in memory, and does not load it first."""
+
+    @property
+    def has_alignment_heads(self) -> bool:
+        """Return whether heads are known from which the times of words are found."""
+
+    def fingerprint(self) -> str:
+        """Return what the bits of the sound depend on beside the job; blocks a thread."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The codes of languages that texts are read in, those that were registered, too."""
+
+    @property
+    def config(self) -> Config:
+        """The checkpoint's configuration."""
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The checkpoint's tokenizer."""
+
+    async def open_stream(self, job: SpeechJob, interrupt: threading.Event) -> PieceStream:
+        """Start to generate; ``interrupt`` ends it, at the latest when the stream is closed.
+
+        Raises:
+            ChatTTSError: the job cannot be spoken.
+        """
+
+    def refine(self, job: RefineJob, interrupt: threading.Event) -> str:
+        """Return the refined utterances, one a line; blocks a thread. Raises as above."""
+
+    def encode_sample(self, samples: Samples, sample_rate: int) -> str:
+        """Return the sample prompt string of a recording, float32 (n,); blocks a thread.
+
+        Raises:
+            ChatTTSError: the recording cannot be used.
+        """
+
+    def check_speaker(self, speaker: str) -> None:
+        """Raise VoiceError if a speaker string does not belong to the checkpoint."""
+
+    def engines(self) -> Sequence[EngineState]:
+        """Return the state of the engine, or of those of all replicas."""
+
+    def caches(self) -> Mapping[str, CacheCounts]:
+        """Return the counts of the caches of voices."""
+
+    def interrupt(self) -> None:
+        """End all streams and calls that run now."""
+
+    def close(self) -> None:
+        """Interrupt, and free the model; blocks a thread."""

@@ -1,0 +1,1 @@
+"""The service that speaks requests, for all interfaces."""

@@ -14,7 +14,6 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.model.synthesis.code_tables import CodeTables
 from ChatTTS.model.synthesis.cpu_convnext import accelerate
 from ChatTTS.model.synthesis.cpu_decoder import (
-    NativeDecoderState,
     NativeStreamingDecoder,
     PackedLayers,
 )
@@ -114,10 +113,3 @@ def test_modules_must_be_on_the_kernels() -> None:
     accelerate(bare, team)
     with pytest.raises(ConfigError, match="accelerate"):
         NativeStreamingDecoder(mel_decoder, bare, team)
-
-
-def test_a_state_knows_its_decoder() -> None:
-    decoder = decoder_of()
-    assert isinstance(decoder.begin(), NativeDecoderState)
-    assert decoder.begin().copy().decoder is decoder
-    assert decoder.exact

@@ -19,6 +19,7 @@ from .....errors import OutOfThreadsError
 from .....utils.kept_files import KeptFolder
 from .....utils.progress import progress
 from ....kernels.cpu.library import ALIGNMENT, Team
+from ....llama.config import MATRICES
 from ....llama.shard import Shard
 from ....llama.weights import LayerWeights, LlamaFile
 from .fingerprint import PageChecksum, fingerprint
@@ -27,7 +28,6 @@ from .packed_files import PackedFile, warn_not_kept
 
 # Smaller models are packed so fast that a file is not worth it.
 _LEAST_CACHED = 64 << 20
-_MATRICES = ("qkv", "out", "gate", "up", "down")
 _NORMS = ("attention_norm", "mlp_norm")
 
 
@@ -143,7 +143,7 @@ def _layout(team: Team, source: _Source) -> _Layout:
     sections, end = [], 0
     for layer in range(len(shard.layers)):
         start = end
-        for name in (*_MATRICES, *_NORMS):
+        for name in (*MATRICES, *_NORMS):
             offsets[layer, name] = end
             end += sizes.get(name, norm)
         sections.append((start, end))
@@ -165,7 +165,7 @@ def _packed(
     *sections, (last, end) = layout.sections
     for (index, layer), (start, stop) in zip(_layers(source), sections, strict=True):
         data = room(start, stop)
-        for name in _MATRICES:
+        for name in MATRICES:
             place = data[layout.offsets[index, name] - start :]
             team.pack(getattr(layer, name), source.kind, place)
         for name in _NORMS:

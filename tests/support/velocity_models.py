@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from ChatTTS.model.llama.rotary import rotary_tables
 from ChatTTS.model.llama.shard import Peers, Shard
 from ChatTTS.model.llama.weights import LlamaFile
 from ChatTTS.model.lora.adapter import Adapter
-from ChatTTS.model.velocity.backends.cpu import packing
+from ChatTTS.model.velocity.backends.cpu import packed_files, packing
 from ChatTTS.model.velocity.backends.cpu.llama import NativeLlama
 from ChatTTS.model.velocity.backends.cpu.packing import PackedWeights
 from ChatTTS.model.velocity.backends.torch.attention import Attention
@@ -338,5 +339,12 @@ def packed_weights(
 ) -> PackedWeights:
     """Pack or map weights, and wait for the end of the thread that writes their file."""
     weights = packing.packed_weights(team, file, kind, shard)
-    weights.wait_for_file()
+    wait_for_writers()
     return weights
+
+
+def wait_for_writers() -> None:
+    """Wait for the ends of all threads of this process that write packed weights."""
+    for thread in threading.enumerate():
+        if thread.name == packed_files.WRITER:
+            thread.join()

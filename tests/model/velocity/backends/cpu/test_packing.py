@@ -302,7 +302,7 @@ LITTLE_ROOM = """
 import logging, os, resource, signal, sys
 from pathlib import Path
 from ChatTTS.model.velocity.backends.cpu import packing
-from tests.support.velocity_models import make_shape, make_team, save_llama
+from tests.support.velocity_models import make_shape, make_team, save_llama, wait_for_writers
 logging.basicConfig(format="%(message)s")
 packing._LEAST_CACHED = 0
 team, file = make_team(1), save_llama(Path(sys.argv[1]), make_shape())
@@ -310,7 +310,7 @@ os.environ["XDG_CACHE_HOME"] = sys.argv[1]
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 weights = packing.packed_weights(team, file, "float32")
-weights.wait_for_file()
+wait_for_writers()
 assert len(weights.data) > 100_000 and weights.data.count_nonzero() > 40_000
 """
 

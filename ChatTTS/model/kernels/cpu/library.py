@@ -194,8 +194,27 @@ DRAW = np.dtype(
     align=True,
 )
 
+# Bytes of the structures that are given to the kernels, in the order of velocity.cpp.
+_BYTES: dict[str, int] = {
+    **{
+        structure.__name__: ctypes.sizeof(structure)
+        for structure in (
+            Sizes,
+            NativeLlamaLayer,
+            NativeLowRank,
+            Weights,
+            BatchInputs,
+            NativeConvNeXtBlock,
+            NativeLayer,
+            NativeInput,
+        )
+    },
+    "DRAW": DRAW.itemsize,
+}
+
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "velocity_build": (c_char_p, ()),
+    "velocity_structure_bytes": (c_int64, (c_int,)),
     "velocity_panel": (c_int, ()),
     "velocity_team": (c_void_p, (c_int,)),
     "velocity_dismiss": (None, (c_void_p,)),
@@ -232,6 +251,7 @@ class Kernels:
 
     Raises:
         AttributeError: it lacks a function.
+        TypeError: a structure has another size here than in the sources.
     """
 
     def __init__(self, source: build.Library, found: ctypes.CDLL) -> None:
@@ -240,6 +260,12 @@ class Kernels:
             function = getattr(found, name)
             function.restype, function.argtypes = result, arguments
             setattr(self, name, _checked(function, arguments))
+        for place, (name, size) in enumerate(_BYTES.items()):
+            if (found_size := self.velocity_structure_bytes(place)) != size:
+                raise TypeError(
+                    f"{name} of library.py has {size} bytes, and its structure in the sources of "
+                    f"the CPU kernels {found_size}: give both the same fields"
+                )
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise AttributeError(f"the CPU kernels have no function {name}")

@@ -16,7 +16,7 @@ from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
 from ChatTTS.pipeline.decode.decoding import UtteranceDecoder
 from ChatTTS.pipeline.decode.schedules import FixedSize, Schedule
-from ChatTTS.pipeline.decode.worker import DecodeClient, DecodeJob
+from ChatTTS.pipeline.decode.worker import DecodeClient, DecodeJob, DecodeWorker
 from ChatTTS.utils.fair_lock import ComputeLock
 
 T = TypeVar("T")
@@ -200,6 +200,19 @@ class FakeJob(DecodeJob):
         assert self.done.wait(SECONDS), "a job was forgotten"
         assert self.error is None
         assert self.joined == self.expected()
+
+
+def add(worker: DecodeWorker, *jobs: FakeJob) -> None:
+    """Give a worker jobs before it begins with the first one."""
+    with worker.lock:
+        for job in jobs:
+            worker.add(job)
+
+
+def check(*jobs: FakeJob) -> None:
+    """Wait for all samples of the jobs, and raise unless they are right."""
+    for job in jobs:
+        job.check()
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

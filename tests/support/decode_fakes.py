@@ -84,20 +84,22 @@ class Counter:
 
 
 class FakeSynthesizer:
-    """A synthesizer that makes 2 HOP samples of value v from a frame of value v.
+    """A synthesizer that makes the samples v, v + 1, ... v + 2 HOP - 1 from a frame of value v.
 
-    All samples but the last HOP are final at once.
+    Args:
+        compute_lock: must be held while it computes.
+        reach: samples are final ``reach`` times HOP samples later; with 1, all but the last HOP.
 
     Attributes:
         advances: for each batch, how many frames each of its utterances had.
         broken: raised by the next batch.
         order: the synthesizers of all batches, where several share the list.
-        compute_lock: must be held while it computes.
     """
 
-    hop, reach, samples_per_frame, is_exact = HOP, 1, 2 * HOP, True
+    hop, samples_per_frame, is_exact = HOP, 2 * HOP, True
 
-    def __init__(self, compute_lock: HeldLock | None = None) -> None:
+    def __init__(self, compute_lock: HeldLock | None = None, reach: int = 1) -> None:
+        self.reach = reach
         self.gate = Gate()
         self.advances: list[list[int]] = []
         self.broken: BaseException | None = None
@@ -115,14 +117,14 @@ class FakeSynthesizer:
 
     def samples(self, frames: Tensor) -> Tensor:
         self._compute([len(frames)])
-        return frames.flatten().repeat_interleave(2 * HOP)[: self.length(len(frames))]
+        return self._sound(frames)[: self.length(len(frames))]
 
     def begin(self) -> Counter:
         return Counter()
 
     def advance(self, pushes: Sequence[DecoderInput]) -> list[Tensor]:
         self._compute([0 if p.frames is None else len(p.frames) for p in pushes])
-        return [self._advance(push.state, push.frames, push.last) for push in pushes]
+        return [self._advance(cast(Any, push.state), push.frames, push.last) for push in pushes]
 
     def _compute(self, counts: list[int]) -> None:
         self.advances.append(counts)
@@ -139,8 +141,11 @@ class FakeSynthesizer:
         given = self.final(len(state.frames))
         state.frames += [] if frames is None else frames.flatten().tolist()
         count = len(state.frames)
-        sound = torch.tensor(state.frames, dtype=torch.float32).repeat_interleave(2 * HOP)
+        sound = self._sound(torch.tensor(state.frames))
         return sound[given : self.length(count) if last else self.final(count)]
+
+    def _sound(self, frames: Tensor) -> Tensor:
+        return (frames.view(-1, 1).float() + torch.arange(2 * HOP)).flatten()
 
 
 class FakeJob(DecodeJob):
@@ -192,7 +197,8 @@ class FakeJob(DecodeJob):
         """Return all samples of the frames 0, 1, ..."""
         count = self.decoder.frames
         kept = max(0, 2 * count - 1) * HOP
-        samples: list[float] = np.repeat(np.arange(count), 2 * HOP)[:kept].tolist()
+        sound = np.arange(count)[:, None] + np.arange(2 * HOP)
+        samples: list[float] = sound.flatten()[:kept].tolist()
         return samples
 
     def check(self) -> None:

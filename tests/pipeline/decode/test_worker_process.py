@@ -18,7 +18,7 @@ def test_fork(forks_in: str) -> None:
     code = """
 import os, sys
 from ChatTTS.utils.fair_lock import NoLock
-from ChatTTS.pipeline.decode_worker import DecodeWorker
+from ChatTTS.pipeline.decode.worker import DecodeWorker
 from tests.support.decode_fakes import FakeClient, FakeSynthesizer, FakeJob, threads, wait_until
 worker, synthesizer, client = DecodeWorker(NoLock()), FakeSynthesizer(), FakeClient()
 worker.register(client)

@@ -139,6 +139,11 @@ class StandardEngine:
         return self.embed.code.weight.device
 
     @property
+    def gives_attention(self) -> bool:
+        """Return whether requests may have alignment heads."""
+        return self.observed is not None
+
+    @property
     def adapters(self) -> Adapters:
         """The loaded adapters by their names."""
         return {} if self._adapters is None else self._adapters.infos

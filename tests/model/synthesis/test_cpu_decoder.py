@@ -63,7 +63,7 @@ def test_bfloat16_stays_near() -> None:
 
 
 def test_the_weights_are_packed_copies() -> None:
-    team = kernel_team()
+    team = kernel_team(2)
     mel_decoder, vocoder = copy.deepcopy(modules(True))
     for module in (mel_decoder, vocoder):
         accelerate(module, team)
@@ -80,7 +80,7 @@ def test_the_weights_are_packed_copies() -> None:
 
 
 def test_two_decoders_share_a_vocoder() -> None:
-    team = kernel_team()
+    team = kernel_team(2)
     decoder, vocoder, dvae = copy.deepcopy((*modules(True), modules(False)[0]))
     for module in (decoder, vocoder, dvae):
         accelerate(module, team)
@@ -105,7 +105,7 @@ def test_code_tables_are_the_quantizer(name: str, bundled: Chat) -> None:
 
 
 def test_modules_must_be_on_the_kernels() -> None:
-    team = kernel_team()
+    team = kernel_team(2)
     mel_decoder, vocoder = modules(True)
     with pytest.raises(ConfigError, match="accelerate"):
         NativeStreamingDecoder(mel_decoder, vocoder, team)

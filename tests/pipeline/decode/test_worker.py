@@ -18,7 +18,6 @@ from ChatTTS.utils.fair_lock import NoLock
 from ...support.decode_fakes import (
     HOP,
     OTHERS,
-    SECONDS,
     STOP,
     FakeClient,
     FakeJob,
@@ -27,8 +26,8 @@ from ...support.decode_fakes import (
     add,
     check,
     threads,
-    wait_until,
 )
+from ...support.waiting import SECONDS, wait_until
 
 
 @pytest.fixture

@@ -43,7 +43,8 @@ from .....support.matrix_tools import (
 )
 from .....support.places import ROOT
 from .....support.system_tools import listening_addresses
-from .....support.velocity_fakes import in_thread, wait_until
+from .....support.velocity_fakes import in_thread
+from .....support.waiting import wait_until
 
 # A lost rank is noticed within two seconds; the rest is for a busy machine.
 PATIENCE = 20

@@ -295,17 +295,17 @@ def load() -> Kernels:
         ConfigError: ``CHATTTS_KERNELS`` names a variant that cannot run here.
     """
     found = build.library()
-    try:
-        return _allowed(Kernels(found, _opened(found)))
-    except (OSError, AttributeError) as error:
-        if found.new:
-            raise _useless(error) from error
-    # Another system may have kept that one. A library that is compiled now must load.
-    found = build.library(anew=True)
-    try:
-        return _allowed(Kernels(found, _opened(found)))
-    except (OSError, AttributeError) as error:
-        raise _useless(error) from error
+    while True:
+        try:
+            return _allowed(Kernels(found, _opened(found)))
+        except (OSError, AttributeError) as error:
+            if found.new:
+                raise build.BuildError(
+                    f"the CPU kernels were compiled but do not load ({error}); name another "
+                    "compiler in the environment variable CXX"
+                ) from error
+        # Another system may have kept that one. A library that is compiled now must load.
+        found = build.library(anew=True)
 
 
 def _allowed(kernels: Kernels) -> Kernels:
@@ -320,13 +320,6 @@ def _allowed(kernels: Kernels) -> Kernels:
             "of the flags in the environment variable CXX"
         )
     return kernels
-
-
-def _useless(error: Exception) -> build.BuildError:
-    return build.BuildError(
-        f"the CPU kernels were compiled but do not load ({error}); name another compiler in the "
-        "environment variable CXX"
-    )
 
 
 def _opened(library: build.Library) -> ctypes.CDLL:

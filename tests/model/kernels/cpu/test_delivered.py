@@ -19,7 +19,6 @@ from ChatTTS.model.kernels.cpu.delivered import (
     CONTENTS,
     ENDINGS,
     DamagedError,
-    Delivered,
     sources,
     system,
 )
@@ -58,7 +57,7 @@ class Parcel:
     def list(self, **contents: Any) -> None:
         (self.folder / CONTENTS).write_text(json.dumps(contents))
 
-    def find(self, variant: Variant) -> Delivered | None:
+    def find(self, variant: Variant) -> tuple[bytes, Path] | None:
         return delivered.delivered(variant, self.folder)
 
 

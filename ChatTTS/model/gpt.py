@@ -33,6 +33,9 @@ from .standard.engine import StandardEngine, load_llama
 from .standard.lora import LlamaAdapters
 from .tokenizer import Tokenizer
 
+if TYPE_CHECKING:
+    from .velocity.generator import VelocityGenerator
+
 __all__ = ["GPT", "EngineOptions", "GenerationOutputs"]
 
 logger = logging.getLogger(__name__)
@@ -70,23 +73,21 @@ class GPT:
 
     def __init__(
         self,
-        embed: Embed,
-        engine: Generator,
+        engine: StandardEngine | VelocityGenerator,
         compute_lock: ComputeLock,
-        *,
-        gives_attention: bool,
-        batches_itself: bool = False,
-        adapters: Adapters | None = None,
         standard: Callable[[], StandardEngine] | None = None,
     ) -> None:
-        self.embed = embed
-        self.engine = engine
+        self._use(engine)
         self.compute_lock = compute_lock
-        self.gives_attention = gives_attention
-        self.batches_itself = batches_itself
-        self.adapters: Adapters = adapters or {}
         self._load_standard = standard
         self._lock = new_lock()
+
+    def _use(self, engine: StandardEngine | VelocityGenerator) -> None:
+        self.embed: Embed = engine.embed
+        self.adapters: Adapters = engine.adapters
+        self.gives_attention = engine.gives_attention
+        self.batches_itself = not isinstance(engine, StandardEngine)
+        self.engine: Generator = engine
 
     @classmethod
     def load_pretrained(
@@ -134,72 +135,18 @@ class GPT:
         if wanted is None and asks_for_velocity(options, placement):
             wanted = True
         if wanted:
-            return cls._on_velocity(asset, tokenizer, placement, options, compute_lock)
+            return cls(_velocity(asset, tokenizer, placement, options, compute_lock), compute_lock)
         if wanted is None and velocity_is_faster(shape, placement):
             try:
-                gpt = cls._on_velocity(asset, tokenizer, placement, options, compute_lock)
+                engine = _velocity(asset, tokenizer, placement, options, compute_lock)
             except (EngineUnavailableError, ConfigError) as error:
                 # No warning: the caller asked for no engine, and the standard one does everything
                 # that was asked for. One that asks for velocity, or for what only velocity has,
                 # got the error above.
                 logger.info("the standard engine computes, since velocity cannot: %s", error)
             else:
-                gpt._load_standard = standard
-                return gpt
-        engine = standard()
-        return cls(
-            engine.embed,
-            engine,
-            compute_lock,
-            gives_attention=engine.observed is not None,
-            adapters=engine.adapters,
-        )
-
-    @classmethod
-    def _on_velocity(
-        cls,
-        asset: Path,
-        tokenizer: Tokenizer,
-        placement: Placement,
-        options: EngineOptions,
-        compute_lock: ComputeLock,
-    ) -> GPT:
-        """Load the velocity engine from the folder ``asset``."""
-        from .velocity.configs import EngineArgs
-        from .velocity.generator import VelocityGenerator
-
-        for name in ("compile", "use_flash_attn", "experimental"):
-            if getattr(options, name):
-                is_usual = name == "compile" and options.use_vllm is None
-                logger.log(
-                    logging.DEBUG if is_usual else logging.WARNING,
-                    "%s=True is not used: the velocity engine has its own kernels",
-                    name,
-                )
-        if not options.enable_cache:
-            logger.warning("enable_cache=False is not used: velocity always has a KV cache")
-        args = EngineArgs(
-            model=asset,
-            dtype=str(placement.dtype).removeprefix("torch."),
-            quantization=placement.quantization,
-            batch_invariant=options.batch_invariant is not False,
-            device=str(placement.device),
-            num_threads=options.num_threads,
-            kv_memory=options.kv_memory,
-            tensor_parallel_size=options.tensor_parallel_size,
-            pipeline_parallel_size=options.pipeline_parallel_size,
-            distributed_executor_backend=options.distributed_executor_backend,
-            adapters=options.adapters,
-        )
-        engine = VelocityGenerator.load(args, compute_lock, tokenizer)
-        return cls(
-            engine.embed,
-            engine,
-            compute_lock,
-            gives_attention=engine.gives_attention,
-            batches_itself=True,
-            adapters=engine.adapters,
-        )
+                return cls(engine, compute_lock, standard)
+        return cls(standard(), compute_lock)
 
     @property
     def may_change_engine(self) -> bool:
@@ -218,12 +165,8 @@ class GPT:
         with self._lock:
             if self._load_standard is None:
                 return
-            engine = self._load_standard()
+            self._use(self._load_standard())
             self._load_standard = None
-            self.embed, self.adapters = engine.embed, engine.adapters
-            self.gives_attention = engine.observed is not None
-            self.batches_itself = False
-            self.engine = engine
         logger.info(
             "the standard engine goes on, since the script uses modules of the language model; "
             "load with use_vllm=True to stay on velocity"
@@ -302,6 +245,43 @@ _INSTEAD = {
         "the embeddings and heads are chat.embed.text, code, head_text and head_code",
     ),
 }
+
+
+def _velocity(
+    asset: Path,
+    tokenizer: Tokenizer,
+    placement: Placement,
+    options: EngineOptions,
+    compute_lock: ComputeLock,
+) -> VelocityGenerator:
+    """Load the velocity engine from the folder ``asset``."""
+    from .velocity.configs import EngineArgs
+    from .velocity.generator import VelocityGenerator
+
+    for name in ("compile", "use_flash_attn", "experimental"):
+        if getattr(options, name):
+            is_usual = name == "compile" and options.use_vllm is None
+            logger.log(
+                logging.DEBUG if is_usual else logging.WARNING,
+                "%s=True is not used: the velocity engine has its own kernels",
+                name,
+            )
+    if not options.enable_cache:
+        logger.warning("enable_cache=False is not used: velocity always has a KV cache")
+    args = EngineArgs(
+        model=asset,
+        dtype=str(placement.dtype).removeprefix("torch."),
+        quantization=placement.quantization,
+        batch_invariant=options.batch_invariant is not False,
+        device=str(placement.device),
+        num_threads=options.num_threads,
+        kv_memory=options.kv_memory,
+        tensor_parallel_size=options.tensor_parallel_size,
+        pipeline_parallel_size=options.pipeline_parallel_size,
+        distributed_executor_backend=options.distributed_executor_backend,
+        adapters=options.adapters,
+    )
+    return VelocityGenerator.load(args, compute_lock, tokenizer)
 
 
 def _standard_engine(

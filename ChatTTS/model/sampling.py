@@ -1,12 +1,13 @@
 """The recipe of a draw in torch: from logits and settings to ids.
 
 The order is that of the published model: temperature, repetition penalty, top-p, top-k, forbidden
-end; then a draw. The standard engine and the reference sampler of velocity call it, and so does the
-twin of the CUDA kernel. The C++ kernel and the CUDA kernel are tested against it.
+end; then a draw. The standard engine and velocity's ``TorchSampler`` call :func:`draw_rows`; the
+twin of the CUDA kernel calls :func:`draw_ids`. The C++ and CUDA kernels are tested against it.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from . import processors
-from .draws import DrawKey
+from .draws import DrawKey, uniforms
 from .sampling_params import SamplingParams
 
 
@@ -71,10 +72,43 @@ class SamplingTensors:
         )
 
 
-def penalties(settings: Sequence[SamplingParams], device: torch.device) -> Tensor:
-    """Return the repetition penalties, float32 [rows, 1, 1]."""
-    values = [[[s.repetition_penalty]] for s in settings]
-    return torch.tensor(values, dtype=torch.float32, device=device)
+def draw_rows(logits: Tensor, rows: Sequence[Draw]) -> tuple[Tensor, Tensor, Tensor]:
+    """Draw one id for each row and codebook of float32 logits [rows, num_codebooks, vocabulary].
+
+    No row depends on the others. The results are those of :func:`draw_ids`.
+    """
+    device, num_codebooks = logits.device, logits.shape[1]
+    settings = [row.sampling for row in rows]
+    history = torch.from_numpy(_padded_windows(rows, num_codebooks)).to(device)
+    counts = processors.count_repetitions(history, logits.shape[-1]).long()
+    powers = np.array([_powers(each.repetition_penalty) for each in settings], dtype=np.float32)
+    return draw_ids(
+        logits,
+        SamplingTensors.of(settings, device),
+        torch.from_numpy(powers).to(device).gather(1, counts.flatten(1)).view_as(counts),
+        torch.tensor([row.forbidden for row in rows], device=device),
+        uniforms([row.key for row in rows], [row.position for row in rows], num_codebooks),
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _powers(penalty: float) -> tuple[float, ...]:
+    """Return the powers of a repetition penalty from 0 on, in single precision.
+
+    They are looked up, because the last bit of torch's powers depends on the place in a vector.
+    """
+    base = np.float64(np.float32(penalty))
+    with np.errstate(over="ignore", under="ignore"):
+        powers = base ** np.arange(processors.PENALTY_WINDOW + 1)
+        return tuple(powers.astype(np.float32).tolist())
+
+
+def _padded_windows(rows: Sequence[Draw], num_codebooks: int) -> NDArray[np.int64]:
+    """Return the histories [rows, num_codebooks, 16]; -1 where a shorter one has no id."""
+    windows = np.full((len(rows), num_codebooks, processors.PENALTY_WINDOW), -1, dtype=np.int64)
+    for window, row in zip(windows, rows, strict=True):
+        window[:, : len(row.window)] = row.window[:, :num_codebooks].T
+    return windows
 
 
 def draw_ids(

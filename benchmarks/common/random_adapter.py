@@ -11,8 +11,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ChatTTS.model.llama.config import LlamaShape
-from ChatTTS.model.lora.adapter import module_of, projections
+from ChatTTS.model.llama.config import LlamaShape, module_of, projections
 from ChatTTS.model.lora.reader import CONFIG, SPEAKER, WEIGHTS
 
 

@@ -14,7 +14,7 @@ import torch
 
 from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.model.kernels.cpu.library import Team
-from ChatTTS.model.velocity.backends.cpu.linear import PackedLinear
+from ChatTTS.model.velocity.backends.cpu.packing import PackedLinear
 
 from ..common.child import serve
 

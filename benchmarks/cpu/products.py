@@ -33,7 +33,7 @@ from ChatTTS.model.llama.config import read_llama_shape
 from ChatTTS.model.llama.rotary import rotary_tables
 from ChatTTS.model.llama.shard import Shard
 from ChatTTS.model.llama.weights import LlamaFile
-from ChatTTS.model.velocity.backends.cpu.linear import PackedLinear
+from ChatTTS.model.velocity.backends.cpu.packing import PackedLinear
 from ChatTTS.model.velocity.backends.torch.linear import MatrixMaker, TiledMatrix, WholeMatrix
 from ChatTTS.model.velocity.backends.torch.llama import TorchLlama
 from ChatTTS.model.velocity.backends.torch.tiles import tiled

@@ -20,8 +20,8 @@ from ChatTTS.config import Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError
 from ChatTTS.model.dvae import MelDecoder
-from ChatTTS.model.llama.config import read_llama_shape
-from ChatTTS.model.lora.adapter import Adapter, module_of
+from ChatTTS.model.llama.config import module_of, read_llama_shape
+from ChatTTS.model.lora.adapter import Adapter
 from ChatTTS.model.lora.reader import read_adapter
 from ChatTTS.weights.tensors import read_tensors
 

@@ -16,7 +16,7 @@ from ChatTTS.config import Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.devices.placement import Placement
-from ChatTTS.model.lora.adapter import MATRICES
+from ChatTTS.model.llama.config import MATRICES
 from ChatTTS.model.lora.names import check_adapter_name
 from ChatTTS.voice_learning.language_model import LanguageModel, load_language_model
 

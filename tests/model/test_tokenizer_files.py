@@ -25,6 +25,13 @@ from ..support.capped_child import in_child
 from ..support.places import DATA
 
 ASSET = DATA / "model-a" / "asset" / "tokenizer"
+PADDING = {
+    "direction": "Right",
+    "pad_to_multiple_of": None,
+    "pad_id": 0,
+    "pad_type_id": 0,
+    "pad_token": "[PAD]",
+}
 TEXTS = ["[Stts][spk_emb]Hello, don't.[uv_break] 5 ß İ 日本[Ptts]", "", "x" * 500]
 
 
@@ -52,14 +59,7 @@ def test_sound_files_are_read_as_the_library_reads_them(folder: Path) -> None:
 
 def test_padding_truncation_and_post_processor_are_left_out(tmp_path: Path) -> None:
     changed = values() | {
-        "padding": {
-            "strategy": {"Fixed": 64},
-            "direction": "Right",
-            "pad_to_multiple_of": None,
-            "pad_id": 0,
-            "pad_type_id": 0,
-            "pad_token": "[PAD]",
-        },
+        "padding": {"strategy": {"Fixed": 64}, **PADDING},
         "truncation": {
             "direction": "Right",
             "max_length": 1,
@@ -151,16 +151,7 @@ for folder in sys.argv[1:]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="caps the memory as Linux does")
 def test_files_that_would_end_the_process_do_not(tmp_path: Path) -> None:
-    padded = values() | {
-        "padding": {
-            "strategy": {"Fixed": 10**9},
-            "direction": "Right",
-            "pad_to_multiple_of": None,
-            "pad_id": 0,
-            "pad_type_id": 0,
-            "pad_token": "[PAD]",
-        }
-    }
+    padded = values() | {"padding": {"strategy": {"Fixed": 10**9}, **PADDING}}
     folders = []
     for name, content in (_bombs() | {"padding": padded}).items():
         (tmp_path / name).mkdir()

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from ChatTTS.model.generation import Cancellation, Delta, FinishReason
-from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
 from ChatTTS.pipeline import assembly
 from ChatTTS.pipeline.assembly import WaveformAssembler
 from ChatTTS.pipeline.decode.schedules import FixedSize, JustInTime, PlaybackClock
@@ -23,45 +22,9 @@ from ChatTTS.pipeline.streams import GenerationThread
 from ChatTTS.pipeline.utterance import Utterance, UtteranceUpdate
 from ChatTTS.utils.fair_lock import NoLock
 
-HOP, REACH = 4, 5
+from ..support.decode_fakes import HOP, FakeSynthesizer
 
-
-class Counting:
-    """Stands in for the synthesizer: frame t of value v sounds as v + 0, v + 1, ... + 2 HOP - 1."""
-
-    hop, reach, samples_per_frame, is_exact = HOP, REACH, 2 * HOP, True
-
-    def length(self, frames: int) -> int:
-        return max(0, 2 * frames - 1) * HOP
-
-    def final(self, frames: int) -> int:
-        return max(0, 2 * frames - REACH) * HOP
-
-    def frames(self, ids: torch.Tensor, hiddens: torch.Tensor) -> torch.Tensor:
-        return hiddens
-
-    def begin(self) -> list[torch.Tensor]:
-        return []
-
-    def advance(self, pushes: Sequence[DecoderInput]) -> list[torch.Tensor]:
-        return [self._advance(push.state, push.frames, push.last) for push in pushes]
-
-    def _advance(
-        self, state: list[torch.Tensor], frames: torch.Tensor | None, last: bool
-    ) -> torch.Tensor:
-        given = self.final(sum(map(len, state)))
-        if frames is not None:
-            state.append(frames)
-        count = sum(map(len, state))
-        end = self.length(count) if last else self.final(count)
-        if not state:
-            return torch.empty(0)
-        return (torch.cat(state) + torch.arange(2 * HOP)).flatten().float()[given:end]
-
-
-SYNTHESIZER: Any = Counting()
-
-
+SYNTHESIZER: Any = FakeSynthesizer(reach=5)
 MADE: list[WaveformAssembler] = []
 
 

@@ -26,7 +26,7 @@ from ChatTTS.pipeline.speech_pass import SpeechPass
 from ChatTTS.pipeline.utterance import Utterance
 
 from ..support.bundled_voice import NAMES
-from ..support.chat_tools import LIVELY, TEXT, EndsAtOnce, Recording, equal, speak
+from ..support.chat_tools import LIVELY, TEXT, EndsAtOnce, Recording, equal, quick, speak
 from ..support.places import DATA
 from ..support.velocity_models import change_json, copy_checkpoint
 
@@ -113,11 +113,7 @@ def test_lengths_follow_the_frames(small: Chat) -> None:
 
 @pytest.mark.slow_for("standard*")
 def test_both_ways_to_sound(small: Chat) -> None:
-    params = small.InferCodeParams(**LIVELY)
-    ways = [
-        small.infer(TEXT, skip_refine_text=True, use_decoder=way, params_infer_code=params)[0]
-        for way in (True, False)
-    ]
+    ways = [small.infer(TEXT, use_decoder=way, **quick())[0] for way in (True, False)]
     assert ways[0].shape == ways[1].shape
     assert not np.allclose(ways[0], ways[1])
 
@@ -210,14 +206,7 @@ def test_rows_that_stay_empty(small: Chat) -> None:
         assert len(caught.value.waveforms) == 2
         assert speak(small, "hello you.")[0].shape == (0,)
         with pytest.raises(EmptySpeechError):
-            list(
-                small.infer(
-                    "hello you.",
-                    stream=True,
-                    skip_refine_text=True,
-                    params_infer_code={**LIVELY, "ensure_non_empty": True},
-                )
-            )
+            list(small.infer("hello you.", stream=True, **quick(ensure_non_empty=True)))
         engine.requests.clear()
         with pytest.raises(EmptySpeechError):  # greedy: no attempt would differ from the first
             speak(small, "hello you.", temperature=0, ensure_non_empty=True)
@@ -301,12 +290,7 @@ def test_the_bundled_voice_speaks_by_its_defaults(bundled: Chat) -> None:
 
 def test_what_is_too_much_or_too_little(small: Chat) -> None:
     with pytest.raises(TextError, match="shorten"):
-        small.infer(
-            "come to the water " * 400,
-            skip_refine_text=True,
-            split_text=False,
-            params_infer_code=LIVELY,
-        )
+        small.infer("come to the water " * 400, split_text=False, **quick())
     with pytest.raises(ConfigError, match="max_split_batch"):
         small.infer(TEXT, max_split_batch=0)
 
@@ -390,10 +374,7 @@ def test_sample_prompts_are_not_made_for_models_that_cannot_follow_them(small: C
 
 def test_a_pause_is_silence_of_exactly_its_length(standard: Chat) -> None:
     text = "[pause:500ms] Hello there. [pause:1.5s] Good day to you. [pause:0.25s][pause:250ms]"
-    how: dict[str, Any] = {
-        "skip_refine_text": True,
-        "params_infer_code": {**LIVELY, "manual_seed": 3},
-    }
+    how = quick(manual_seed=3)
     plain = standard.infer("Hello there.\nGood day to you.", **how)
     paused = standard.infer(text, **how)
     first, second = np.split(plain[0], [plain.rows[0].utterances[0].samples])
@@ -409,10 +390,7 @@ def test_a_pause_is_silence_of_exactly_its_length(standard: Chat) -> None:
 
 def test_a_pause_is_no_word_and_no_word_of_a_lexicon(standard: Chat) -> None:
     text = "Hello to you [pause:1s] there pause."
-    how: dict[str, Any] = {
-        "skip_refine_text": True,
-        "params_infer_code": {**LIVELY, "manual_seed": 3},
-    }
+    how = quick(manual_seed=3)
     spoken = standard.infer(text, lexicon={"pause": "stop"}, **how)
     assert [u.text for u in spoken.rows[0].utterances] == ["Hello to you.", "there stop."]
     (use,) = spoken.lexicon_uses[0]

@@ -17,14 +17,13 @@ from ChatTTS.model.generation import Cancellation, Delta, GenerationRequest
 from ChatTTS.pipeline.results import Piece
 from ChatTTS.pipeline.streams import SpeechStream
 
-from ..support.chat_tools import LIVELY, TEXT, Recording, speak
+from ..support.chat_tools import LIVELY, TEXT, Recording, quick, speak
+
+ENDLESS: dict[str, Any] = {"min_new_token": 900, "max_new_token": 900}
 
 
 def test_interrupt_ends_what_runs_and_nothing_else(small: Chat) -> None:
-    endless: dict[str, Any] = {"max_new_token": 900, "min_new_token": 900}
-    stream = small.infer(
-        TEXT, stream=True, skip_refine_text=True, params_infer_code={**LIVELY, **endless}
-    )
+    stream = small.infer(TEXT, stream=True, **quick(**ENDLESS))
     first = next(stream)
     small.interrupt()
     rest = list(stream)
@@ -36,12 +35,9 @@ def test_interrupt_ends_what_runs_and_nothing_else(small: Chat) -> None:
 
 def test_one_call_can_be_ended_alone(small: Chat) -> None:
     stop = threading.Event()
-    params: dict[str, Any] = {**LIVELY, "max_new_token": 60, "min_new_token": 60}
+    settings = quick(max_new_token=60, min_new_token=60)
     streams = [
-        small.infer(
-            TEXT, stream=True, skip_refine_text=True, params_infer_code=params, interrupt=event
-        )
-        for event in (stop, None)
+        small.infer(TEXT, stream=True, interrupt=event, **settings) for event in (stop, None)
     ]
     stop.set()
     joined = [list(stream) for stream in streams]
@@ -51,19 +47,16 @@ def test_one_call_can_be_ended_alone(small: Chat) -> None:
 
 
 def test_an_interrupt_keeps_what_was_made(small: Chat) -> None:
-    with Recording(small) as recording:
-        inner = recording.inner
+    class Stops(Recording):
+        def generate(
+            self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+        ) -> Iterator[list[Delta]]:
+            for step, deltas in enumerate(super().generate(requests, cancelled)):
+                yield deltas
+                if step == 9:
+                    small.interrupt()
 
-        class Stops:
-            def generate(
-                self, requests: Sequence[GenerationRequest], cancelled: Cancellation
-            ) -> Iterator[list[Delta]]:
-                for step, deltas in enumerate(inner.generate(requests, cancelled)):
-                    yield deltas
-                    if step == 9:
-                        small.interrupt()
-
-        small.gpt.engine = cast(Any, Stops())
+    with Stops(small):
         waveforms = speak(small, TEXT)
     assert waveforms.finish_reasons == ["abort"]
     assert len(waveforms[0]) == 19 * 256
@@ -73,13 +66,8 @@ def test_an_interrupt_keeps_what_was_made(small: Chat) -> None:
 @pytest.mark.parametrize("texts", [[TEXT], [TEXT, "one.", "come to the water, come now."]])
 @pytest.mark.slow_for("standard-texts1-*", "standard-*-False", "velocity-texts1-False")
 def test_a_stream_is_the_same_sound(small: Chat, texts: list[str], use_decoder: bool) -> None:
-    params: dict[str, Any] = {**LIVELY, "max_new_token": 150}
-    settings: dict[str, Any] = {
-        "skip_refine_text": True,
-        "use_decoder": use_decoder,
-        "params_infer_code": params,
-        "max_split_batch": len(texts),
-    }
+    settings = quick(max_new_token=150)
+    settings |= {"use_decoder": use_decoder, "max_split_batch": len(texts)}
     whole = small.infer(texts, **settings)
     stream = small.infer(texts, stream=True, **settings)
     chunks = list(stream)
@@ -102,9 +90,8 @@ def test_a_stream_that_cannot_start_says_so_at_once(small: Chat, wrong: dict[str
 @pytest.mark.slow_for("standard*")
 def test_stream_settings_of_scripts(small: Chat) -> None:
     def lengths(**changes: int) -> list[int]:
-        params: dict[str, Any] = {**LIVELY, "max_new_token": 200, "min_new_token": 200, **changes}
-        stream = small.infer(TEXT, stream=True, skip_refine_text=True, params_infer_code=params)
-        return [chunk.shape[1] for chunk in stream]
+        params = {"max_new_token": 200, "min_new_token": 200, **changes}
+        return [chunk.shape[1] for chunk in small.infer(TEXT, stream=True, **quick(**params))]
 
     total = 399 * 256
     assert sum(lengths()) == total
@@ -119,25 +106,18 @@ def test_stream_settings_of_scripts(small: Chat) -> None:
 
 def test_a_stream_that_is_left_unfinished_frees_its_work(small: Chat) -> None:
     closed = threading.Event()
-    with Recording(small) as recording:
-        inner = recording.inner
 
-        class Watched:
-            def generate(
-                self, requests: Sequence[GenerationRequest], cancelled: Cancellation
-            ) -> Iterator[list[Delta]]:
-                try:
-                    yield from inner.generate(requests, cancelled)
-                finally:
-                    closed.set()
+    class Watched(Recording):
+        def generate(
+            self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+        ) -> Iterator[list[Delta]]:
+            try:
+                yield from super().generate(requests, cancelled)
+            finally:
+                closed.set()
 
-        small.gpt.engine = cast(Any, Watched())
-        stream = small.infer(
-            TEXT,
-            stream=True,
-            skip_refine_text=True,
-            params_infer_code={**LIVELY, "min_new_token": 900, "max_new_token": 900},
-        )
+    with Watched(small):
+        stream = small.infer(TEXT, stream=True, **quick(**ENDLESS))
         next(stream)
         assert not closed.is_set()
         stream.close()
@@ -151,8 +131,8 @@ STORY = "hello the world. this is one good day, come to the water! one more. and
 
 
 def pieces_of(chat: Chat, text: str, **settings: Any) -> tuple[SpeechStream, list[Piece]]:
-    params: dict[str, Any] = {**LIVELY, "max_new_token": 90, **settings.pop("params", {})}
-    stream = chat.stream(text, skip_refine_text=True, params_infer_code=params, **settings)
+    params = {"max_new_token": 90, **settings.pop("params", {})}
+    stream = chat.stream(text, **quick(**params), **settings)
     return stream, list(stream)
 
 
@@ -162,12 +142,7 @@ def pieces_of(chat: Chat, text: str, **settings: Any) -> tuple[SpeechStream, lis
 def test_pieces_are_the_waveform(small: Chat, use_decoder: bool, max_split_batch: int) -> None:
     settings: dict[str, Any] = {"use_decoder": use_decoder, "max_split_batch": max_split_batch}
     stream, pieces = pieces_of(small, STORY, **settings)
-    whole = small.infer(
-        STORY,
-        skip_refine_text=True,
-        params_infer_code={**LIVELY, "max_new_token": 90},
-        **settings,
-    )
+    whole = small.infer(STORY, **quick(max_new_token=90), **settings)
     assert len(stream.utterances) > 1
     joined = np.concatenate([piece.samples for piece in pieces])
     np.testing.assert_allclose(joined, whole[0], rtol=0, atol=1e-5)
@@ -232,8 +207,7 @@ def zip_streams(streams: Sequence[Any]) -> list[list[np.ndarray]]:
 @pytest.mark.slow_for("standard*")
 def test_a_loop_reads_several_streams_at_once(small: Chat) -> None:
     texts = ["hello the world.", "come to the water, come now.", STORY]
-    params: dict[str, Any] = {**LIVELY, "max_new_token": 60}
-    settings: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": params}
+    settings = quick(max_new_token=60)
     wholes = [small.infer(text, **settings)[0] for text in texts]
 
     async def read(text: str) -> np.ndarray:
@@ -250,20 +224,13 @@ def test_a_loop_reads_several_streams_at_once(small: Chat) -> None:
 @pytest.mark.slow_for("standard*")
 def test_the_loop_goes_on_meanwhile_and_a_wait_can_be_cancelled(small: Chat) -> None:
     async def impatient() -> list[Any]:
-        stream = small.stream(
-            TEXT,
-            skip_refine_text=True,
-            params_infer_code={**LIVELY, "min_new_token": 200, "max_new_token": 200},
-        )
+        stream = small.stream(TEXT, **quick(min_new_token=200, max_new_token=200))
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(anext(stream), 1e-4)
         return [piece async for piece in stream]
 
     pieces = asyncio.run(impatient())
     assert sum(len(piece.samples) for piece in pieces) == 399 * 256
-
-
-ENDLESS: dict[str, Any] = {"min_new_token": 900, "max_new_token": 900}
 
 
 def workers() -> set[threading.Thread]:
@@ -281,10 +248,7 @@ def ends(threads: set[threading.Thread]) -> bool:
 @pytest.mark.slow_for("standard-[!c]*")
 def test_a_reader_that_leaves_ends_the_work(small: Chat, leaves: str) -> None:
     before = workers()
-    settings: dict[str, Any] = {
-        "skip_refine_text": True,
-        "params_infer_code": {**LIVELY, **ENDLESS},
-    }
+    settings = quick(**ENDLESS)
     stream = small.stream(TEXT, **settings)
 
     async def one_piece() -> None:
@@ -318,7 +282,7 @@ def test_a_reader_that_leaves_ends_the_work(small: Chat, leaves: str) -> None:
 
 def test_closing_a_stream_ends_the_wait_of_its_reader(small: Chat) -> None:
     async def close_while_another_task_waits() -> list[Any]:
-        stream = small.stream(TEXT, skip_refine_text=True, params_infer_code={**LIVELY, **ENDLESS})
+        stream = small.stream(TEXT, **quick(**ENDLESS))
 
         async def read() -> list[Any]:
             return [piece async for piece in stream]
@@ -350,53 +314,40 @@ def test_unloading_ends_streams(use_vllm: bool) -> None:
 
 def test_the_work_begins_when_the_first_piece_is_asked_for(small: Chat) -> None:
     before = workers()
-    stream = small.stream(TEXT, skip_refine_text=True, params_infer_code=LIVELY)
+    stream = small.stream(TEXT, **quick())
     assert workers() == before
     stream.close()
     assert list(stream) == []
 
 
 def test_errors_of_the_engine_reach_the_reader(small: Chat) -> None:
-    with Recording(small) as recording:
-        inner = recording.inner
+    class Breaks(Recording):
+        def generate(
+            self, requests: Sequence[GenerationRequest], cancelled: Cancellation
+        ) -> Iterator[list[Delta]]:
+            for step, deltas in enumerate(super().generate(requests, cancelled)):
+                if step == 30:
+                    raise RuntimeError("the engine is on fire")
+                yield deltas
 
-        class Breaks:
-            def generate(
-                self, requests: Sequence[GenerationRequest], cancelled: Cancellation
-            ) -> Iterator[list[Delta]]:
-                for step, deltas in enumerate(inner.generate(requests, cancelled)):
-                    if step == 30:
-                        raise RuntimeError("the engine is on fire")
-                    yield deltas
-
-        small.gpt.engine = cast(Any, Breaks())
-        for stream in (
-            small.stream(TEXT, skip_refine_text=True, params_infer_code=LIVELY),
-            small.infer(TEXT, True, skip_refine_text=True, params_infer_code=LIVELY),
-        ):
+    with Breaks(small):
+        for stream in (small.stream(TEXT, **quick()), small.infer(TEXT, True, **quick())):
             with pytest.raises(RuntimeError, match="on fire"):
                 list(stream)
 
 
 @pytest.mark.slow_for("standard*")
 def test_refining_comes_before_each_batch(small: Chat) -> None:
-    params: dict[str, Any] = {**LIVELY, "max_new_token": 60}
-    kinds = []
+    settings: dict[str, Any] = {
+        "params_infer_code": {**LIVELY, "max_new_token": 60},
+        "params_refine_text": {"manual_seed": 1, "max_new_token": 8, "ensure_non_empty": False},
+    }
     with Recording(small) as recording:
-        stream = small.stream(
-            STORY,
-            max_split_batch=1,
-            params_infer_code=params,
-            params_refine_text={"manual_seed": 1, "max_new_token": 8, "ensure_non_empty": False},
-        )
+        stream = small.stream(STORY, max_split_batch=1, **settings)
         pieces = list(stream)
         kinds = [request.key.kind.name for request in recording.requests]
     assert kinds[:4] == ["REFINE", "CODE"] * 2
-    whole = small.infer(
-        STORY,
-        params_infer_code=params,
-        params_refine_text={"manual_seed": 1, "max_new_token": 8, "ensure_non_empty": False},
-    )
+    whole = small.infer(STORY, **settings)
     assert [u.text for u in stream.utterances] == [u.text for u in whole.rows[0].utterances]
     joined = np.concatenate([piece.samples for piece in pieces])
     np.testing.assert_allclose(joined, whole[0], rtol=0, atol=1e-5)
@@ -423,13 +374,7 @@ def test_low_latency_begins_sooner_and_joins_the_exact_stream(
     _, exact = pieces_of(small, TEXT, params=params)
     _, early = pieces_of(small, TEXT, params=params, low_latency=low_latency)
     _, again = pieces_of(small, TEXT, params=params, low_latency=low_latency)
-    chunks = small.infer(
-        TEXT,
-        stream=True,
-        low_latency=low_latency,
-        skip_refine_text=True,
-        params_infer_code={**LIVELY, **params},
-    )
+    chunks = small.infer(TEXT, stream=True, low_latency=low_latency, **quick(**params))
     exact_, early_, again_ = (
         np.concatenate([piece.samples for piece in pieces]) for pieces in (exact, early, again)
     )

@@ -21,7 +21,7 @@ from ChatTTS.pipeline.streams import SpeechStream
 from ChatTTS.pipeline.utterance import UtteranceUpdate
 
 from ..support.chat_tools import Recording
-from .test_word_times import OTHER, SETTINGS, TEXT, load
+from .test_word_times import HOW, OTHER, SETTINGS, TEXT, load
 
 
 @pytest.fixture(scope="module")
@@ -181,19 +181,14 @@ def test_a_stream_reports_the_faults_of_the_whole(velocity: Chat) -> None:
     whole = spoken(velocity, TEXT, "report")
     assert len(whole.rows[0].utterances) > 1
     assert whole.faults[0]
-    stream = velocity.stream(
-        TEXT, skip_refine_text=True, params_infer_code=SETTINGS, guard="report"
-    )
-    heard = np.concatenate([piece.samples for piece in stream])
-    assert np.array_equal(heard, whole[0])
-    assert stream.rows[0].faults == whole.faults[0]
+    given, pieces = stream(velocity, "report")
+    assert np.array_equal(np.concatenate([piece.samples for piece in pieces]), whole[0])
+    assert given.rows[0].faults == whole.faults[0]
 
 
 def stream(chat: Chat, guard: str, **options: Any) -> tuple[SpeechStream, list[Piece]]:
     """Return a stream at its end, and its pieces."""
-    given = chat.stream(
-        TEXT, skip_refine_text=True, params_infer_code=SETTINGS, guard=guard, **options
-    )
+    given = chat.stream(TEXT, guard=guard, **HOW, **options)
     return given, list(given)
 
 
@@ -258,13 +253,7 @@ def test_a_stream_tries_again_before_it_gives_sound(velocity: Chat, low_latency:
     assert np.array_equal(np.concatenate([piece.samples for piece in pieces]), whole[0])
     assert given.rows == whole.rows
     assert [word for piece in pieces for word in piece.words] == whole.words[0]
-    chunks = velocity.infer(
-        [OTHER, TEXT],
-        stream=True,
-        skip_refine_text=True,
-        params_infer_code=SETTINGS,
-        guard="retry",
-    )
+    chunks = velocity.infer([OTHER, TEXT], stream=True, guard="retry", **HOW)
     rows = np.concatenate(list(chunks), axis=1)
     assert np.array_equal(rows[1][: len(whole[0])], whole[0])
     assert chunks.rows[1] == whole.rows[0]

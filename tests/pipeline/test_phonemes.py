@@ -18,7 +18,7 @@ from ChatTTS.pipeline.results import Waveforms
 from ChatTTS.text.alignment import text_columns
 from ChatTTS.text.spoken_words import caller_words
 
-from ..support.chat_tools import LIVELY, Recording
+from ..support.chat_tools import LIVELY, Recording, quick
 from ..support.phoneme_voice import load_phoneme_voice, save_phoneme_voice
 from ..support.places import DATA
 
@@ -85,7 +85,7 @@ def test_transcripts_of_samples_are_phonemes_too(phonetic: Chat) -> None:
 
 def test_scripts_get_the_prompts_of_the_pipeline(voice: Chat) -> None:
     with Recording(voice) as recording:
-        voice.infer("hello the world.", skip_refine_text=True, params_infer_code=LIVELY)
+        voice.infer("hello the world.", **quick())
     (decorated,) = voice.speaker.decorate_code_prompts(
         ["hello the world."], "[speed_5]", None, None
     )
@@ -141,9 +141,7 @@ def test_each_token_leads_to_its_word(voice: Chat) -> None:
 
 def test_a_stream_is_the_whole(phonetic: Chat) -> None:
     whole = spoken(phonetic, MIXED)
-    stream = phonetic.stream(
-        MIXED, skip_refine_text=True, params_infer_code=LIVELY, word_times=True
-    )
+    stream = phonetic.stream(MIXED, word_times=True, **quick())
     pieces = list(stream)
     joined = np.concatenate([piece.samples for piece in pieces])
     np.testing.assert_allclose(joined, whole[0], atol=1e-6)

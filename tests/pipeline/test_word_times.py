@@ -34,6 +34,7 @@ SETTINGS = {
     "ensure_non_empty": False,
     "show_tqdm": False,
 }
+HOW: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": SETTINGS}
 
 
 def load(**options: Any) -> Chat:
@@ -55,8 +56,7 @@ def velocity() -> Iterator[Chat]:
 
 
 def spoken(chat: Chat, texts: str | list[str], **options: Any) -> Waveforms:
-    given = {"skip_refine_text": True, "params_infer_code": SETTINGS, "word_times": True}
-    waveforms: Waveforms = chat.infer(texts, **{**given, **options})
+    waveforms: Waveforms = chat.infer(texts, **{**HOW, "word_times": True, **options})
     return waveforms
 
 
@@ -101,13 +101,7 @@ def test_a_stream_gives_the_words_of_the_whole(velocity: Chat) -> None:
         assert [word for piece in pieces for word in piece.words] == whole.words[0]
         assert stream.rows[0].words == whole.words[0]
     assert sum(bool(piece.words) for piece in pieces) > 1
-    chunks = velocity.infer(
-        [OTHER, TEXT],
-        stream=True,
-        skip_refine_text=True,
-        params_infer_code=SETTINGS,
-        word_times=True,
-    )
+    chunks = velocity.infer([OTHER, TEXT], stream=True, word_times=True, **HOW)
     assert sum(chunk.shape[1] for chunk in chunks) > 0
     assert [row.words for row in chunks.rows][1] == whole.words[0]
 
@@ -119,7 +113,7 @@ def test_the_standard_path_gives_the_words_of_velocity(velocity: Chat) -> None:
 
 def test_times_are_free_where_they_are_not_wanted(velocity: Chat) -> None:
     with Recording(velocity) as recording:
-        plain = velocity.infer(TEXT, skip_refine_text=True, params_infer_code=SETTINGS)
+        plain = velocity.infer(TEXT, **HOW)
         timed = spoken(velocity, TEXT)
     assert not recording.requests[0].alignment_heads
     assert recording.requests[-1].alignment_heads == ((0, 0), (1, 1))
@@ -262,8 +256,7 @@ def test_a_lexicon_keeps_the_words_of_the_caller(velocity: Chat) -> None:
 
 
 def test_streams_tell_where_a_lexicon_was_applied(velocity: Chat) -> None:
-    settings: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": SETTINGS}
-    with velocity.stream(OTHER, lexicon={"day": "night"}, **settings) as stream:
+    with velocity.stream(OTHER, lexicon={"day": "night"}, **HOW) as stream:
         assert [use.start_character for use in stream.lexicon_uses] == [9]
-    with velocity.infer([OTHER, TEXT], stream=True, lexicon={"all": "both"}, **settings) as chunks:
+    with velocity.infer([OTHER, TEXT], stream=True, lexicon={"all": "both"}, **HOW) as chunks:
         assert [len(row.lexicon_uses) for row in chunks.rows] == [1, 0]

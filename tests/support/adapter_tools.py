@@ -11,8 +11,8 @@ from torch import Tensor
 
 from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.config import Config
-from ChatTTS.model.llama.config import LlamaShape, read_llama_shape
-from ChatTTS.model.lora.adapter import Adapter, module_of
+from ChatTTS.model.llama.config import LlamaShape, module_of, read_llama_shape
+from ChatTTS.model.lora.adapter import Adapter
 from ChatTTS.model.lora.reader import read_adapter
 
 from .places import DATA

@@ -22,9 +22,13 @@ LIVELY: dict[str, Any] = {
 }
 
 
+def quick(**changes: Any) -> dict[str, Any]:
+    """Return the settings of a call that is not refined, with quick parameters but for changes."""
+    return {"skip_refine_text": True, "params_infer_code": {**LIVELY, **changes}}
+
+
 def speak(chat: Chat, text: str | list[str], **changes: Any) -> Waveforms:
-    params = chat.InferCodeParams(**{**LIVELY, **changes})
-    spoken: Waveforms = chat.infer(text, skip_refine_text=True, params_infer_code=params)
+    spoken: Waveforms = chat.infer(text, **quick(**changes))
     return spoken
 
 

@@ -38,10 +38,10 @@ from ChatTTS.model.kernels import cuda as kernels
 from ChatTTS.model.kernels.cuda import ahead
 from ChatTTS.model.kernels.cuda.product_kernels import product_in_turns
 from ChatTTS.model.kernels.cuda.products import product
-from ChatTTS.model.llama.config import LlamaShape
+from ChatTTS.model.llama.config import LlamaShape, projections
 from ChatTTS.model.llama.rotary import rotary_tables
 from ChatTTS.model.llama.weights import LayerWeights
-from ChatTTS.model.lora.adapter import Adapter, LowRank, projections
+from ChatTTS.model.lora.adapter import Adapter, LowRank
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.standard.accelerated_llama import BLOCK_SIZE, TELlamaModel

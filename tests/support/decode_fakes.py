@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
@@ -16,45 +15,15 @@ from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
 from ChatTTS.pipeline.decode.schedules import FixedSize, Schedule
 from ChatTTS.pipeline.decode.utterance_decoder import UtteranceDecoder
-from ChatTTS.pipeline.decode.worker import DecodeClient, DecodeJob
+from ChatTTS.pipeline.decode.worker import DecodeClient, DecodeJob, DecodeWorker
 from ChatTTS.utils.fair_lock import ComputeLock
+
+from .waiting import SECONDS, Gate
 
 T = TypeVar("T")
 
-SECONDS = 20  # longer than this counts as a hang
 HOP = 4
 STOP = FinishReason.STOP
-
-
-class Gate:
-    """A gate that lets threads pass, or holds them."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._is_open = True
-        self._inside = 0
-
-    def hold(self) -> None:
-        """Hold every thread from now on."""
-        with self._changed:
-            self._is_open = False
-
-    def wait(self) -> None:
-        """Wait until a thread is held."""
-        with self._changed:
-            assert self._changed.wait_for(lambda: self._inside > 0, SECONDS), "no thread came"
-
-    def open(self) -> None:
-        with self._changed:
-            self._is_open = True
-            self._changed.notify_all()
-
-    def pass_by(self) -> None:
-        with self._changed:
-            self._inside += 1
-            self._changed.notify_all()
-            assert self._changed.wait_for(lambda: self._is_open, SECONDS), "the gate stayed closed"
-            self._inside -= 1
 
 
 class HeldLock(ComputeLock):
@@ -84,20 +53,22 @@ class Counter:
 
 
 class FakeSynthesizer:
-    """A synthesizer that makes 2 HOP samples of value v from a frame of value v.
+    """A synthesizer that makes the samples v, v + 1, ... v + 2 HOP - 1 from a frame of value v.
 
-    All samples but the last HOP are final at once.
+    Args:
+        compute_lock: must be held while it computes.
+        reach: samples are final ``reach`` times HOP samples later; with 1, all but the last HOP.
 
     Attributes:
         advances: for each batch, how many frames each of its utterances had.
         broken: raised by the next batch.
         order: the synthesizers of all batches, where several share the list.
-        compute_lock: must be held while it computes.
     """
 
-    hop, reach, samples_per_frame, is_exact = HOP, 1, 2 * HOP, True
+    hop, samples_per_frame, is_exact = HOP, 2 * HOP, True
 
-    def __init__(self, compute_lock: HeldLock | None = None) -> None:
+    def __init__(self, compute_lock: HeldLock | None = None, reach: int = 1) -> None:
+        self.reach = reach
         self.gate = Gate()
         self.advances: list[list[int]] = []
         self.broken: BaseException | None = None
@@ -115,14 +86,14 @@ class FakeSynthesizer:
 
     def samples(self, frames: Tensor) -> Tensor:
         self._compute([len(frames)])
-        return frames.flatten().repeat_interleave(2 * HOP)[: self.length(len(frames))]
+        return self._sound(frames)[: self.length(len(frames))]
 
     def begin(self) -> Counter:
         return Counter()
 
     def advance(self, pushes: Sequence[DecoderInput]) -> list[Tensor]:
         self._compute([0 if p.frames is None else len(p.frames) for p in pushes])
-        return [self._advance(push.state, push.frames, push.last) for push in pushes]
+        return [self._advance(cast(Any, push.state), push.frames, push.last) for push in pushes]
 
     def _compute(self, counts: list[int]) -> None:
         self.advances.append(counts)
@@ -139,8 +110,11 @@ class FakeSynthesizer:
         given = self.final(len(state.frames))
         state.frames += [] if frames is None else frames.flatten().tolist()
         count = len(state.frames)
-        sound = torch.tensor(state.frames, dtype=torch.float32).repeat_interleave(2 * HOP)
+        sound = self._sound(torch.tensor(state.frames))
         return sound[given : self.length(count) if last else self.final(count)]
+
+    def _sound(self, frames: Tensor) -> Tensor:
+        return (frames.view(-1, 1).float() + torch.arange(2 * HOP)).flatten()
 
 
 class FakeJob(DecodeJob):
@@ -192,7 +166,8 @@ class FakeJob(DecodeJob):
         """Return all samples of the frames 0, 1, ..."""
         count = self.decoder.frames
         kept = max(0, 2 * count - 1) * HOP
-        samples: list[float] = np.repeat(np.arange(count), 2 * HOP)[:kept].tolist()
+        sound = np.arange(count)[:, None] + np.arange(2 * HOP)
+        samples: list[float] = sound.flatten()[:kept].tolist()
         return samples
 
     def check(self) -> None:
@@ -202,12 +177,17 @@ class FakeJob(DecodeJob):
         assert self.joined == self.expected()
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait until ``holds`` returns true, for at most ``SECONDS``."""
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "this takes too long"
-        time.sleep(0.001)
+def add(worker: DecodeWorker, *jobs: FakeJob) -> None:
+    """Give a worker jobs before it begins with the first one."""
+    with worker.lock:
+        for job in jobs:
+            worker.add(job)
+
+
+def check(*jobs: FakeJob) -> None:
+    """Wait for all samples of the jobs, and raise unless they are right."""
+    for job in jobs:
+        job.check()
 
 
 # Decoding threads that other tests of this process have left with unfinished streams.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -19,8 +18,6 @@ from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.gpt import EngineOptions
-from ChatTTS.model.kernels.cpu.build import BuildError
-from ChatTTS.model.kernels.cpu.library import Team
 from ChatTTS.model.synthesis.cpu_convnext import accelerate
 from ChatTTS.model.synthesis.cpu_decoder import NativeStreamingDecoder
 from ChatTTS.model.synthesis.cuda_decoder import CudaStreamingDecoder
@@ -36,6 +33,7 @@ from .chat_tools import TEXT, Recording, speak
 from .kernel_tools import DEVICE
 from .places import DATA
 from .recorder_tools import new_recorder
+from .velocity_models import make_team
 
 HOP = 256
 LENGTHS = (1, 2, 3, 17, 40, 90)
@@ -109,15 +107,7 @@ def _spoken(chat: Chat, count: int) -> dict[str, Tensor]:
 # ---------------------------------------------------------------- decoders
 
 
-@cache
-def kernel_team(size: int = 2) -> Team:
-    """Return a team of threads of the kernels; skip the test where there is no compiler."""
-    try:
-        return Team(size)
-    except BuildError as error:
-        if "no C++ compiler" in str(error):
-            pytest.skip(str(error))
-        raise
+kernel_team = cache(make_team)
 
 
 def native_decoder(

@@ -29,6 +29,8 @@ from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.output import RequestOutput
 from ChatTTS.model.velocity.plan import Future, SequenceData, StepPlan, StepResult, Work
 
+from .waiting import SECONDS, Gate
+
 T = TypeVar("T")
 
 NUM_CODEBOOKS = 4
@@ -37,7 +39,6 @@ CODES = 100  # the last one ends
 TEXT_TOKENS = 500
 POSITIONS = 10_000
 END_OF_TEXT = 7
-SECONDS = 20  # longer than this counts as a hang
 
 CONFIG = Config(
     gpt=GPTConfig(
@@ -116,9 +117,7 @@ class FakeExecutor(ExecutorBase):
         self.on_step: Callable[[], None] | None = None
         self.is_closed = False
         self.known: dict[int, SequenceData] = {}
-        self._gate = threading.Condition()
-        self._is_open = True
-        self._is_inside = False
+        self.gate = Gate()
         self._cache = CacheConfig(block_size=4, num_blocks=blocks, num_host_blocks=host_blocks)
 
     def init_workers(self) -> None:
@@ -131,27 +130,17 @@ class FakeExecutor(ExecutorBase):
 
     def hold(self) -> None:
         """Hold all steps from now on; wait until one is held."""
-        with self._gate:
-            self._is_open = False
-            assert self._gate.wait_for(lambda: self._is_inside, SECONDS)
+        self.gate.hold()
+        self.gate.wait()
 
     def let_go(self) -> None:
-        with self._gate:
-            self._is_open = True
-            self._gate.notify_all()
-
-    def _pass_the_gate(self) -> None:
-        with self._gate:
-            self._is_inside = True
-            self._gate.notify_all()
-            assert self._gate.wait_for(lambda: self._is_open, SECONDS)
-            self._is_inside = False
+        self.gate.open()
 
     def execute_model(self, plan: StepPlan) -> Future:
         self.steps += 1
         if self.on_step is not None:
             self.on_step()
-        self._pass_the_gate()
+        self.gate.pass_by()
         if self.pause:
             time.sleep(self.pause)
         if self.broken is not None:
@@ -303,14 +292,6 @@ def run_all(engine: LLMEngine, joined: Joined | None = None) -> Joined:
 
 def engine_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "velocity"]
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait until ``holds`` returns true, for at most ``SECONDS``."""
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline, "this takes too long"
-        time.sleep(0.002)
 
 
 def in_thread(work: Callable[[], T]) -> Callable[[], T]:

@@ -13,8 +13,8 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import OutOfThreadsError
 from ChatTTS.pipeline.streams import SpeechStream
 
-from ..support.decode_fakes import wait_until
 from ..support.places import DATA
+from ..support.waiting import wait_until
 from ..support.watchdog_tools import run_watched
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")

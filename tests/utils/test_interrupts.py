@@ -61,6 +61,7 @@ assert at_every_instruction(keep, keep) > 100
 
 ENGINE = """
 from tests.support.velocity_fakes import *
+from tests.support.waiting import *
 engine, executor = make_async()
 
 def speak():

@@ -14,6 +14,14 @@ from ...errors import AssetError, shown
 from ...utils.untrusted import read_json
 from .transformers_import import importing_transformers
 
+# The fused matrices of a layer, as the engine names them, and the projections that they stack.
+MATRICES: Mapping[str, tuple[str, ...]] = {
+    "qkv": ("q_proj", "k_proj", "v_proj"),
+    "out": ("o_proj",),
+    "gate": ("gate_proj",),
+    "up": ("up_proj",),
+    "down": ("down_proj",),
+}
 _SIZES = (
     "hidden_size",
     "intermediate_size",
@@ -117,6 +125,27 @@ def llama_config(shape: LlamaShape, attention: str = "sdpa") -> Any:
         raise AssetError(
             f"asset/gpt/config.json describes no Llama ({error}); restore the file"
         ) from error
+
+
+def projections(shape: LlamaShape) -> dict[str, tuple[int, int]]:
+    """Return the outputs and inputs of each projection of a layer, by its name."""
+    hidden, inner = shape.hidden_size, shape.intermediate_size
+    queries = shape.num_attention_heads * shape.head_dim
+    keys = shape.num_key_value_heads * shape.head_dim
+    return {
+        "q_proj": (queries, hidden),
+        "k_proj": (keys, hidden),
+        "v_proj": (keys, hidden),
+        "o_proj": (hidden, queries),
+        "gate_proj": (inner, hidden),
+        "up_proj": (inner, hidden),
+        "down_proj": (hidden, inner),
+    }
+
+
+def module_of(projection: str) -> str:
+    """Return the module of a layer that has a projection."""
+    return "mlp" if projection in ("gate_proj", "up_proj", "down_proj") else "self_attn"
 
 
 def check_rotation(head_dim: int, *tables: Tensor) -> None:

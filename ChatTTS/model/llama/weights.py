@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from ...errors import EngineUnavailableError
 from ...weights.tensor_file import TensorFile
 from ...weights.tensors import check_tensors, finite
-from .config import LlamaShape
+from .config import MATRICES, LlamaShape, module_of, projections
 from .shard import Shard
 
 
@@ -59,10 +59,15 @@ class LlamaFile:
             )
         self.path = path
         self.shape = shape
-        self._sizes = _layer_sizes(shape)
-        expected: dict[str, tuple[int, ...]] = {"norm.weight": (shape.hidden_size,)}
+        norm: tuple[int, ...] = (shape.hidden_size,)
+        sizes = {
+            "input_layernorm.weight": norm,
+            "post_attention_layernorm.weight": norm,
+        }
+        sizes |= {_file_name(name): size for name, size in projections(shape).items()}
+        expected = {"norm.weight": norm}
         for index in range(shape.num_hidden_layers):
-            expected |= {f"layers.{index}.{name}": size for name, size in self._sizes.items()}
+            expected |= {f"layers.{index}.{name}": size for name, size in sizes.items()}
         self.tensors = TensorFile(path)
         check_tensors(
             {name: torch.empty(size, device="meta") for name, size in expected.items()},
@@ -83,11 +88,18 @@ class LlamaFile:
             AssetError: a weight is not finite, or the file became shorter.
         """
         rows = {} if shard is None else _rows(shard)
-        return _fused(
-            {
-                name: self._read(f"layers.{index}.{name}", dtype, rows.get(name))
-                for name in self._sizes
-            }
+
+        def read(name: str, own: range | None = None) -> Tensor:
+            return self._read(f"layers.{index}.{name}", dtype, own)
+
+        def fused(parts: tuple[str, ...]) -> Tensor:
+            found = [read(_file_name(part), rows.get(part)) for part in parts]
+            return found[0] if len(found) == 1 else torch.cat(found)
+
+        return LayerWeights(
+            **{matrix: fused(parts) for matrix, parts in MATRICES.items()},
+            attention_norm=read("input_layernorm.weight"),
+            mlp_norm=read("post_attention_layernorm.weight"),
         )
 
     def final_norm(self, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -103,47 +115,17 @@ class LlamaFile:
         return finite(found.to(dtype), name, self.path)
 
 
-def _layer_sizes(shape: LlamaShape) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a layer's tensors by their names in the file."""
-    hidden, inner = shape.hidden_size, shape.intermediate_size
-    queries = shape.num_attention_heads * shape.head_dim
-    keys = shape.num_key_value_heads * shape.head_dim
-    return {
-        "self_attn.q_proj.weight": (queries, hidden),
-        "self_attn.k_proj.weight": (keys, hidden),
-        "self_attn.v_proj.weight": (keys, hidden),
-        "self_attn.o_proj.weight": (hidden, queries),
-        "mlp.gate_proj.weight": (inner, hidden),
-        "mlp.up_proj.weight": (inner, hidden),
-        "mlp.down_proj.weight": (hidden, inner),
-        "input_layernorm.weight": (hidden,),
-        "post_attention_layernorm.weight": (hidden,),
-    }
+def _file_name(projection: str) -> str:
+    return f"{module_of(projection)}.{projection}.weight"
 
 
 def _rows(shard: Shard) -> dict[str, range]:
-    """Return the outputs of a rank, by the names of the matrices in the file."""
+    """Return the outputs of a rank, by projection."""
     size, heads, kv_heads = shard.shape.head_dim, shard.heads, shard.kv_heads
     keys = range(kv_heads.start * size, kv_heads.stop * size)
-    hidden, inner = map(shard.outputs, (shard.shape.hidden_size, shard.shape.intermediate_size))
-    return {
-        "self_attn.q_proj.weight": range(heads.start * size, heads.stop * size),
-        "self_attn.k_proj.weight": keys,
-        "self_attn.v_proj.weight": keys,
-        "self_attn.o_proj.weight": hidden,
-        "mlp.gate_proj.weight": inner,
-        "mlp.up_proj.weight": inner,
-        "mlp.down_proj.weight": hidden,
+    rows = {name: shard.outputs(count) for name, (count, _) in projections(shard.shape).items()}
+    return rows | {
+        "q_proj": range(heads.start * size, heads.stop * size),
+        "k_proj": keys,
+        "v_proj": keys,
     }
-
-
-def _fused(tensors: Mapping[str, Tensor]) -> LayerWeights:
-    return LayerWeights(
-        qkv=torch.cat([tensors[f"self_attn.{part}_proj.weight"] for part in "qkv"]),
-        out=tensors["self_attn.o_proj.weight"],
-        gate=tensors["mlp.gate_proj.weight"],
-        up=tensors["mlp.up_proj.weight"],
-        down=tensors["mlp.down_proj.weight"],
-        attention_norm=tensors["input_layernorm.weight"],
-        mlp_norm=tensors["post_attention_layernorm.weight"],
-    )

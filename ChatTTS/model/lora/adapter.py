@@ -14,17 +14,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ..llama.config import LlamaShape
+from ..llama.config import MATRICES, LlamaShape, projections
 from .names import AdapterInfo
-
-# The fused matrices of a layer, as the engine names them, and the projections that they stack.
-MATRICES: Mapping[str, tuple[str, ...]] = {
-    "qkv": ("q_proj", "k_proj", "v_proj"),
-    "out": ("o_proj",),
-    "gate": ("gate_proj",),
-    "up": ("up_proj",),
-    "down": ("down_proj",),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,24 +89,3 @@ class Adapter:
             for part in (product.down, product.up):
                 digest.update(part.contiguous().numpy().tobytes())
         return AdapterInfo(self.speaker, digest.hexdigest())
-
-
-def projections(shape: LlamaShape) -> dict[str, tuple[int, int]]:
-    """Return the outputs and inputs of each projection of a layer, by its name."""
-    hidden, inner = shape.hidden_size, shape.intermediate_size
-    queries = shape.num_attention_heads * shape.head_dim
-    keys = shape.num_key_value_heads * shape.head_dim
-    return {
-        "q_proj": (queries, hidden),
-        "k_proj": (keys, hidden),
-        "v_proj": (keys, hidden),
-        "o_proj": (hidden, queries),
-        "gate_proj": (inner, hidden),
-        "up_proj": (inner, hidden),
-        "down_proj": (hidden, inner),
-    }
-
-
-def module_of(projection: str) -> str:
-    """Return the module of a layer that has a projection."""
-    return "mlp" if projection in ("gate_proj", "up_proj", "down_proj") else "self_attn"

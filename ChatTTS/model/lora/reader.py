@@ -21,8 +21,8 @@ from ...errors import AssetError, shown
 from ...utils.untrusted import read_bytes, read_json
 from ...weights.tensor_file import TensorFile
 from ...weights.tensors import finite
-from ..llama.config import LlamaShape
-from .adapter import Adapter, LowRank, module_of, projections
+from ..llama.config import LlamaShape, module_of, projections
+from .adapter import Adapter, LowRank
 
 CONFIG, WEIGHTS, SPEAKER = "adapter_config.json", "adapter_model.safetensors", "speaker.txt"
 MOST_RANK = 512

@@ -10,13 +10,14 @@ import inspect
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...config import checked_heads
@@ -25,7 +26,7 @@ from ...utils.fair_lock import ComputeLock
 from ...utils.openmp import at_most
 from ...weights.tensor_file import TensorFile
 from ...weights.tensors import load_module
-from ..draws import Pass, uniforms
+from ..draws import Pass
 from ..embed import Embed
 from ..generation import (
     NO_ATTENTION,
@@ -40,8 +41,8 @@ from ..generation import (
 from ..llama.config import check_rotation
 from ..llama.transformers_import import importing_transformers
 from ..lora.names import Adapters, check_known
-from ..processors import PENALTY_WINDOW, count_repetitions
-from ..sampling import SamplingTensors, draw_ids, penalties
+from ..processors import PENALTY_WINDOW
+from ..sampling import Draw, draw_rows
 from .attention_capture import HeadAttention
 from .lora import LlamaAdapters
 
@@ -136,6 +137,11 @@ class StandardEngine:
     def device(self) -> torch.device:
         """The device of the model."""
         return self.embed.code.weight.device
+
+    @property
+    def gives_attention(self) -> bool:
+        """Return whether requests may have alignment heads."""
+        return self.observed is not None
 
     @property
     def adapters(self) -> Adapters:
@@ -294,12 +300,18 @@ class RunningRequest:
         index: its index in the call.
         limit: the most tokens or frames that it gets.
         generated: how many it has so far.
+        window: the last of them, int32 [at most 16, num_codebooks].
     """
 
     index: int
     request: GenerationRequest
     limit: int
     generated: int = 0
+    window: NDArray[np.int32] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # The number of temperatures is the number of ids of a position, 1 for text.
+        self.window = np.zeros((0, len(self.request.sampling.temperature)), dtype=np.int32)
 
 
 class PaddedBatch:
@@ -332,16 +344,6 @@ class PaddedBatch:
             self.embeds[row, start:] = embed_prompt(request, embed)
             self.mask[row, start:] = 1
         self.positions = (self.mask.cumsum(dim=1) - 1).clamp_min(0)
-        # 1 for text; the number of temperatures is the number of ids of a position.
-        self._num_codebooks = len(self.running[0].request.sampling.temperature)
-        self._history = self.mask.new_empty(len(requests), self._num_codebooks, 0)
-        self._set_sampling()
-
-    def _set_sampling(self) -> None:
-        """Lay the sampling settings of all sequences out as tensors."""
-        settings = [each.request.sampling for each in self.running]
-        self._settings = SamplingTensors.of(settings, self.mask.device)
-        self._penalties = penalties(settings, self.mask.device)
 
     def draw(self, logits: Tensor, end: int) -> Tensor:
         """Draw ids [B, num_codebooks] from float32 logits [B, num_codebooks, vocabulary].
@@ -351,26 +353,17 @@ class PaddedBatch:
         Raises:
             GenerationError: the logits are not finite.
         """
-        forbidden = [
-            end if each.generated < each.request.sampling.min_new else -1 for each in self.running
+        rows = [
+            Draw(each.request.sampling, each.request.key, each.generated, each.window, end)
+            for each in self.running
         ]
-        ids, _, finite = draw_ids(
-            logits,
-            self._settings,
-            self._penalties ** count_repetitions(self._history, logits.shape[-1]),
-            torch.tensor(forbidden, device=logits.device),
-            uniforms(
-                [each.request.key for each in self.running],
-                [each.generated for each in self.running],
-                self._num_codebooks,
-            ),
-        )
+        drawn, _, finite = draw_rows(logits, rows)
         if not finite.all():
             raise GenerationError(NOT_FINITE)
-        self._history = torch.cat(
-            [self._history[..., -(PENALTY_WINDOW - 1) :], ids.unsqueeze(-1)], dim=-1
-        )
-        return ids.cpu()
+        ids = drawn.cpu()
+        for each, own in zip(self.running, ids.int().numpy(), strict=True):
+            each.window = np.concatenate([each.window, own[None]])[-PENALTY_WINDOW:]
+        return ids
 
     def attention(self, found: Mapping[tuple[int, int], Tensor]) -> list[Tensor | None]:
         """Return each request's attention over its text, float32 [1, heads, text ids] or ``None``.
@@ -421,13 +414,11 @@ class PaddedBatch:
                 keep.append(row)
         if len(keep) < len(self.running):
             self.running = [self.running[row] for row in keep]
-            self._history = self._history[keep]
-            self._set_sampling()
         return keep, deltas
 
     def abort(self) -> list[Delta]:
         """Return the last delta of every running request."""
-        ids = torch.empty(0, self._num_codebooks, dtype=torch.int64)
+        ids = torch.empty(0, self.running[0].window.shape[1], dtype=torch.int64)
         none, abort = self.embeds[:0, 0], FinishReason.ABORT
         return [Delta(each.index, ids, none, abort) for each in self.running]
 

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from ..lora.adapter import Adapter, module_of
+from ..llama.config import module_of
+from ..lora.adapter import Adapter
 from ..lora.names import Adapters
 
 

@@ -10,11 +10,10 @@ cores that the team needs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...errors import ConfigError
@@ -42,35 +41,17 @@ from .layers import (
     mel_layers,
     vocoder_layers,
 )
-from .streaming_decoder import DecoderInput, check_inputs, check_owner
+from .streaming_decoder import DecoderInput, DecoderState, check_inputs
 from .vocoder import Vocoder
 from .vocoder_modules import LARGEST_MAGNITUDE
 
 
-@dataclass(eq=False)
-class NativeDecoderState:
-    """The state of decoding one utterance; its size does not grow with the utterance.
-
-    Attributes:
-        decoder: the state belongs to it.
-        kept: the rows of all layers that later outputs need again.
-        seen: mel frames so far.
-        ended: whether the utterance has had its last frame.
-    """
-
-    decoder: NativeStreamingDecoder
-    kept: NDArray[np.float32]
-    seen: int = 0
-    ended: bool = False
+class NativeDecoderState(DecoderState):
+    """A state with one array of the rows of all layers, into which the kernels write."""
 
     def copy(self) -> NativeDecoderState:
         """Return a state that continues from here independently."""
-        return replace(self, kept=self.kept.copy())
-
-    @property
-    def kept_bytes(self) -> int:
-        """Memory of the rows that are kept."""
-        return self.kept.nbytes
+        return replace(self, kept=[rows.copy() for rows in self.kept])
 
 
 class PackedLayers:
@@ -153,30 +134,29 @@ class NativeStreamingDecoder:
 
     def begin(self) -> NativeDecoderState:
         """Return the state of an utterance that has had no frame yet."""
-        return NativeDecoderState(self, np.zeros(self._kept_floats, dtype=np.float32))
+        return NativeDecoderState(self, [np.zeros(self._kept_floats, dtype=np.float32)])
 
     def advance(self, inputs: Sequence[DecoderInput]) -> list[Tensor]:
-        """Return for each input the samples [m] that became final, float32 on the CPU, often none.
+        """See :meth:`~ChatTTS.model.synthesis.streaming_decoder.StreamingDecoder.advance`.
 
         Raises:
-            ChatTTSError: an utterance has ended already, a state is in two inputs or belongs to
-                another decoder, or frames have another width. No state has changed then.
+            ChatTTSError: frames have another width, too.
         """
-        check_inputs(inputs)
-        check_owner(self, inputs)
+        check_inputs(self, inputs)
         features = [self._features(given.frames).cpu().contiguous() for given in inputs]
         samples, calls = [], []
         for given, rows in zip(inputs, features, strict=True):
             state, count = given.state, 2 * len(rows)
-            hops = self._ready(state.seen + count, given.last) - self._ready(state.seen, False)
+            before = 2 * state.seen  # mel frames
+            hops = self._ready(before + count, given.last) - self._ready(before, False)
             out = torch.empty(hops * self._hop, dtype=torch.float32, device="cpu")
             samples.append(out)
             calls.append(
-                NativeInput(*map(address, (state.kept, rows, out)), state.seen, count, given.last)
+                NativeInput(*map(address, (*state.kept, rows, out)), before, count, given.last)
             )
         self._team.advance(self._layers, calls)
-        for given, call in zip(inputs, calls, strict=True):
-            given.state.seen += call.count
+        for given, rows in zip(inputs, features, strict=True):
+            given.state.seen += len(rows)
             given.state.ended = given.last
         return samples
 

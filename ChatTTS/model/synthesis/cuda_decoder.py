@@ -7,7 +7,7 @@ with fewer frames moves on by those alone; one with more takes part in several l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -23,40 +23,12 @@ from .code_tables import FrameFeatures
 from .cuda_layers import CudaLayer, cuda_layers, total_delay
 from .launch_shapes import LaunchShapes
 from .layers import mel_layers
-from .streaming_decoder import DecoderInput, check_inputs, check_owner
+from .streaming_decoder import DecoderInput, DecoderState, check_inputs
 
 # The length of an utterance that has not ended.
 _UNKNOWN = 2**62
 # Columns of a launch's metadata before those that say where the frames are.
 _COUNTS = 3
-
-
-@dataclass(eq=False)
-class CudaDecoderState:
-    """The state of decoding one utterance; its size does not grow with the utterance.
-
-    Attributes:
-        decoder: the state belongs to it.
-        kept: the rows of all layers that later outputs need again, float32 [n] on the device;
-            ``None`` before the first frames and after the last. It is replaced, never changed, so
-            copies share it.
-        seen: frames so far.
-        ended: whether the utterance has had its last frame.
-    """
-
-    decoder: CudaStreamingDecoder
-    kept: Tensor | None = None
-    seen: int = 0
-    ended: bool = False
-
-    def copy(self) -> CudaDecoderState:
-        """Return a state that continues from here independently."""
-        return replace(self)
-
-    @property
-    def kept_bytes(self) -> int:
-        """Memory of the rows that are kept."""
-        return 0 if self.kept is None else self.kept.nbytes
 
 
 class _PendingInput:
@@ -71,17 +43,18 @@ class _PendingInput:
         need: frames to decode, with the zeros behind the last one.
         length: rows of the whole utterance, two for each frame, where it is known.
         seen: frames of the utterance that are decoded, those of this input among them.
-        kept: see :class:`CudaDecoderState`.
+        kept: the rows of all layers that later outputs need again, float32 [n] on the device;
+            ``None`` before the first frames.
         hops: [m, hop] of each launch so far, on the host. The device may still have to write them.
     """
 
     def __init__(self, given: DecoderInput, frames: Tensor, flush: int) -> None:
-        state: CudaDecoderState = given.state
+        state = given.state
         total = state.seen + len(frames)
         self._given, self._frames, self._done = given, frames, 0
         self.length = 2 * total if given.last else _UNKNOWN
         self.need = len(frames) + (flush if given.last and total else 0)
-        self.seen, self.kept = state.seen, state.kept
+        self.seen, self.kept = state.seen, next(iter(state.kept), None)
         self.hops: list[Tensor] = []
 
     def frames(self, count: int) -> Tensor:
@@ -101,7 +74,7 @@ class _PendingInput:
     def finish(self) -> None:
         """Put the state behind the whole input."""
         state = self._given.state
-        state.kept = None if self._given.last else self.kept
+        state.kept = () if self._given.last else (self.kept,)
         state.seen, state.ended = self.seen, self._given.last
 
 
@@ -150,9 +123,9 @@ class CudaStreamingDecoder:
         self._patience = patience()
         self._lock = new_lock()
 
-    def begin(self) -> CudaDecoderState:
+    def begin(self) -> DecoderState:
         """Return the state of an utterance that has had no frame yet."""
-        return CudaDecoderState(self)
+        return DecoderState(self)
 
     def warm_up(self, sizes: Sequence[int] = (1,)) -> None:
         """Record the launches of so many utterances, of all chunks.
@@ -170,15 +143,13 @@ class CudaStreamingDecoder:
 
     @torch.inference_mode()
     def advance(self, inputs: Sequence[DecoderInput]) -> list[Tensor]:
-        """Return for each input the samples [m] that became final, float32 on the CPU, often none.
+        """See :meth:`~ChatTTS.model.synthesis.streaming_decoder.StreamingDecoder.advance`.
 
         Raises:
-            ChatTTSError: an utterance has ended already, a state is in two inputs or belongs to
-                another decoder, or frames have another width. No state has changed then.
+            ChatTTSError: frames have another width, too.
             DeviceLostError: the GPU does not answer.
         """
-        check_inputs(inputs)
-        check_owner(self, inputs)
+        check_inputs(self, inputs)
         # The last place has no samples: one row less than the delay brings all others out.
         flush = self._delay // 2
         pending = [_PendingInput(given, self._features(given.frames), flush) for given in inputs]

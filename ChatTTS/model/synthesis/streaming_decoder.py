@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -11,23 +11,34 @@ from torch import Tensor
 from ...errors import ChatTTSError
 
 
-class DecoderState(Protocol):
-    """The state of one utterance in a decoder; its size does not grow with the utterance.
+@dataclass(eq=False)
+class DecoderState:
+    """The state of decoding one utterance; its size does not grow with the utterance.
 
     Attributes:
+        decoder: the state belongs to it.
+        kept: float32 tensors or arrays of the inputs that later outputs need again, as the decoder
+            lays them out; ``None`` in the place of one that is empty.
+        seen: frames so far, where the decoder counts them.
         ended: whether the utterance has had its last frame.
     """
 
-    ended: bool
+    decoder: StreamingDecoder
+    kept: Sequence[Any] = ()
+    seen: int = 0
+    ended: bool = False
 
     def copy(self) -> DecoderState:
-        """Return a state that continues from here independently."""
-        ...
+        """Return a state that continues from here independently.
+
+        What is kept is shared: decoders replace it, and do not write into it.
+        """
+        return replace(self)
 
     @property
     def kept_bytes(self) -> int:
-        """Memory of the inputs that later outputs need again."""
-        ...
+        """Memory of the inputs that are kept."""
+        return sum(kept.nbytes for kept in self.kept if kept is not None)
 
 
 @dataclass(frozen=True)
@@ -40,7 +51,7 @@ class DecoderInput:
         last: whether the utterance ends with these frames.
     """
 
-    state: Any
+    state: DecoderState
     frames: Tensor | None
     last: bool = False
 
@@ -59,7 +70,7 @@ class StreamingDecoder(Protocol):
 
     exact: bool
 
-    def begin(self) -> Any:
+    def begin(self) -> DecoderState:
         """Return the state of an utterance that has had no frame yet."""
         ...
 
@@ -70,29 +81,21 @@ class StreamingDecoder(Protocol):
         last one ``max(0, 2 n - 1) * hop``. No state may be in two inputs.
 
         Raises:
-            ChatTTSError: an utterance has ended already, or a state is in two inputs. No state has
-                changed then.
+            ChatTTSError: an utterance has ended already, a state is in two inputs or belongs to
+                another decoder. No state has changed then.
         """
         ...
 
 
-def check_inputs(inputs: Sequence[DecoderInput]) -> None:
+def check_inputs(decoder: StreamingDecoder, inputs: Sequence[DecoderInput]) -> None:
     """Refuse inputs that their states cannot take.
 
     Raises:
-        ChatTTSError: an utterance has ended, or is in two inputs.
+        ChatTTSError: an utterance has ended, is in two inputs, or belongs to another decoder.
     """
     if any(given.state.ended for given in inputs):
         raise ChatTTSError("this utterance has ended: begin a new state for the next one")
     if len({id(given.state) for given in inputs}) < len(inputs):
         raise ChatTTSError("an utterance can be pushed once at a time: join its frames")
-
-
-def check_owner(decoder: StreamingDecoder, inputs: Sequence[DecoderInput]) -> None:
-    """Refuse inputs whose states know that they belong to another decoder.
-
-    Raises:
-        ChatTTSError: one of them does.
-    """
     if any(given.state.decoder is not decoder for given in inputs):
         raise ChatTTSError("this state belongs to another decoder: begin one here")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..dvae import DVAE, MelDecoder
-from .streaming_decoder import DecoderInput, StreamingDecoder
+from .streaming_decoder import DecoderInput, DecoderState, StreamingDecoder
 from .torch_decoder import TorchStreamingDecoder
 from .vocoder import Vocoder
 
@@ -81,7 +80,7 @@ class Synthesizer:
     def _decoder(self) -> StreamingDecoder:
         return self._given or TorchStreamingDecoder(self.mel_decoder, self.vocoder)
 
-    def begin(self) -> Any:
+    def begin(self) -> DecoderState:
         """Return the state of a new utterance, for :meth:`advance`.
 
         Raises:

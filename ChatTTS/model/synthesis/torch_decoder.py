@@ -30,36 +30,13 @@ from .layers import (
     mel_layers,
     vocoder_layers,
 )
-from .streaming_decoder import DecoderInput, check_inputs
+from .streaming_decoder import DecoderInput, DecoderState, check_inputs
 from .vocoder import Vocoder
 from .vocoder_modules import LARGEST_MAGNITUDE
 
 # From windows of n rows without padding all outputs that have their whole context, in one tensor:
 # n - span + 1 of each window, or a whole multiple of as many.
 _Compute = Callable[[Sequence[Tensor]], Tensor]
-
-
-class TorchDecoderState:
-    """The inputs that the layers keep of one utterance.
-
-    Attributes:
-        kept: for each layer a tensor [n, C]; ``None`` before its first input. Tensors are
-            replaced, never changed, so copies share them.
-        ended: whether the utterance has had its last frame.
-    """
-
-    def __init__(self, kept: Sequence[Tensor | None], ended: bool = False) -> None:
-        self.kept = list(kept)
-        self.ended = ended
-
-    def copy(self) -> TorchDecoderState:
-        """Return a state that continues from here independently."""
-        return TorchDecoderState(self.kept, self.ended)
-
-    @property
-    def kept_bytes(self) -> int:
-        """Memory of the inputs that later outputs need again."""
-        return sum(kept.nbytes for kept in self.kept if kept is not None)
 
 
 class TorchLayer:
@@ -116,19 +93,15 @@ class TorchStreamingDecoder:
         layers = [*mel_layers(mel_decoder), *vocoder_layers(vocoder)]
         self._layers = [*_input_layers(mel_decoder), *map(_torch_layer, layers)]
 
-    def begin(self) -> TorchDecoderState:
+    def begin(self) -> DecoderState:
         """Return the state of an utterance that has had no frame yet."""
-        return TorchDecoderState([None] * len(self._layers))
+        return DecoderState(self, [None] * len(self._layers))
 
     @torch.inference_mode()
     def advance(self, inputs: Sequence[DecoderInput]) -> list[Tensor]:
-        """Return for each input the samples [m] that became final, float32 on the CPU, often none.
-
-        Raises:
-            ChatTTSError: an utterance has ended already, or a state is in two inputs. No state has
-                changed then.
-        """
-        check_inputs(inputs)
+        """See :meth:`~ChatTTS.model.synthesis.streaming_decoder.StreamingDecoder.advance`."""
+        check_inputs(self, inputs)
+        kept: list[list[Tensor | None]] = [[] for _ in inputs]
         rows = [None if x.frames is None or not len(x.frames) else x.frames for x in inputs]
         for index, layer in enumerate(self._layers):
             windows = [
@@ -138,10 +111,10 @@ class TorchStreamingDecoder:
             ready = [window for window in windows if window is not None and layer.ready(window)]
             outputs = iter(layer(ready) if ready else ())
             rows = [next(outputs) if layer.ready(window) else None for window in windows]
-            for given, window in zip(inputs, windows, strict=True):
-                given.state.kept[index] = layer.kept(window)
-        for given in inputs:
-            given.state.ended = given.last
+            for own, window in zip(kept, windows, strict=True):
+                own.append(layer.kept(window))
+        for given, own in zip(inputs, kept, strict=True):
+            given.state.kept, given.state.ended = own, given.last
         silence = torch.empty(0, dtype=torch.float32, device="cpu")
         return [silence if hops is None else hops.flatten().float().cpu() for hops in rows]
 

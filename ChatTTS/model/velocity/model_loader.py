@@ -25,9 +25,8 @@ from ..llama.shard import GatheredLinear, Peers, Shard
 from ..llama.weights import LlamaFile
 from ..lora.reader import read_adapter
 from ..tokenizer import Tokenizer
-from .backends.cpu.linear import PackedLinear
 from .backends.cpu.llama import NativeLlama
-from .backends.cpu.packing import packed_weights
+from .backends.cpu.packing import PackedLinear, packed_weights
 from .backends.cpu.sampler import NativeSampler
 from .backends.torch.attention import Attention, TorchAttention
 from .backends.torch.linear import MatrixLinear, MatrixMaker, PackedMatrix, TiledMatrix, WholeMatrix

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,22 +9,16 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
-from ChatTTS.loading import load_model
-from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.dvae import DVAE, ConvNeXtBlock, MelDecoder
-from ChatTTS.model.generation import Cancellation
-from ChatTTS.model.gpt import EngineOptions
-from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.model.kernels.cpu.library import Team
 from ChatTTS.model.synthesis.cpu_convnext import ConvNeXtStack, accelerate
 from ChatTTS.model.synthesis.synthesizer import Synthesizer
 from ChatTTS.model.synthesis.vocoder import Vocoder
 from ChatTTS.model.synthesis.vocoder_modules import VocosBlock
 
-from ...support.chat_tools import TEXT, Recording, speak
+from ...support.decoder_tools import kernel_team, small, spoken_frames
 from ...support.places import DATA
 
 LENGTHS = (1, 2, 13, 14, 200)
@@ -36,12 +29,7 @@ TOLERANCES = {"float32": 1e-5, "bfloat16": 2e-2}
 
 @pytest.fixture(scope="module")
 def team() -> Team:
-    try:
-        return Team(2)
-    except BuildError as error:
-        if "no C++ compiler" in str(error):
-            pytest.skip(str(error))
-        raise
+    return kernel_team(2)
 
 
 def ours(channels: int) -> nn.Module:
@@ -239,9 +227,7 @@ def both(mel_decoder: MelDecoder, vocoder: Vocoder, team: Team) -> tuple[Synthes
 
 @pytest.mark.parametrize("name", ["model-a", "model-b"])
 def test_waveforms_of_the_conformance_models(name: str, team: Team) -> None:
-    folder: Path = DATA / name
-    model = load_model(AssetFolder(folder, "custom"), choose_placement("cpu"), EngineOptions())
-    expected = load_file(folder / "expected.safetensors")
+    model, expected = small(name), load_file(DATA / name / "expected.safetensors")
     for module, frames in ((model.decoder, "both_hiddens_0"), (model.dvae, "both_ids_0")):
         plain, fast = both(module, model.vocos, team)
         samples, wanted = (s.samples(expected[frames]) for s in (fast, plain))
@@ -267,12 +253,8 @@ def rms(values: Tensor) -> float:
 def test_waveforms_of_the_bundled_voice(bundled: Chat, team: Team) -> None:
     # A trained voice turns float32's roundings into single samples that are off by up to 1e-4, in
     # torch as well: so the measure is how far each is from float64.
-    with Recording(bundled) as seen:
-        speak(bundled, TEXT)
-    (request,) = seen.requests
-    deltas = [d for step in bundled.gpt.generate([request], Cancellation()) for d in step]
     for module, name in ((bundled.decoder, "hiddens"), (bundled.dvae, "ids")):
-        frames = torch.cat([getattr(delta, name) for delta in deltas])
+        frames = spoken_frames(bundled, name)
         exact = exact_samples(module, bundled.vocos, frames)
         plain, fast = (s.samples(frames) for s in both(module, bundled.vocos, team))
         for samples in (plain, fast):

@@ -14,7 +14,6 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.model.synthesis.code_tables import CodeTables
 from ChatTTS.model.synthesis.cpu_convnext import accelerate
 from ChatTTS.model.synthesis.cpu_decoder import (
-    NativeDecoderState,
     NativeStreamingDecoder,
     PackedLayers,
 )
@@ -64,7 +63,7 @@ def test_bfloat16_stays_near() -> None:
 
 
 def test_the_weights_are_packed_copies() -> None:
-    team = kernel_team()
+    team = kernel_team(2)
     mel_decoder, vocoder = copy.deepcopy(modules(True))
     for module in (mel_decoder, vocoder):
         accelerate(module, team)
@@ -81,7 +80,7 @@ def test_the_weights_are_packed_copies() -> None:
 
 
 def test_two_decoders_share_a_vocoder() -> None:
-    team = kernel_team()
+    team = kernel_team(2)
     decoder, vocoder, dvae = copy.deepcopy((*modules(True), modules(False)[0]))
     for module in (decoder, vocoder, dvae):
         accelerate(module, team)
@@ -106,7 +105,7 @@ def test_code_tables_are_the_quantizer(name: str, bundled: Chat) -> None:
 
 
 def test_modules_must_be_on_the_kernels() -> None:
-    team = kernel_team()
+    team = kernel_team(2)
     mel_decoder, vocoder = modules(True)
     with pytest.raises(ConfigError, match="accelerate"):
         NativeStreamingDecoder(mel_decoder, vocoder, team)
@@ -114,10 +113,3 @@ def test_modules_must_be_on_the_kernels() -> None:
     accelerate(bare, team)
     with pytest.raises(ConfigError, match="accelerate"):
         NativeStreamingDecoder(mel_decoder, bare, team)
-
-
-def test_a_state_knows_its_decoder() -> None:
-    decoder = decoder_of()
-    assert isinstance(decoder.begin(), NativeDecoderState)
-    assert decoder.begin().copy().decoder is decoder
-    assert decoder.exact

@@ -18,7 +18,6 @@ from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
 
 from ...support.velocity_fakes import (
     POSITIONS,
-    SECONDS,
     Joined,
     endless,
     engine_threads,
@@ -26,8 +25,8 @@ from ...support.velocity_fakes import (
     make_async,
     make_prompt,
     make_request,
-    wait_until,
 )
+from ...support.waiting import SECONDS, wait_until
 
 T = TypeVar("T")
 

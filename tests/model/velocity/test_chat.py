@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from ChatTTS.model.velocity.metrics import Metrics
 from ChatTTS.pipeline.results import Waveforms
 from ChatTTS.utils.fair_lock import FairLock
 
-from ...support.chat_tools import LIVELY, TEXT, equal, speak
+from ...support.chat_tools import TEXT, equal, quick, speak
 from ...support.places import DATA, ROOT
 
 SECONDS = 60  # a hang is a failure, not a wait
@@ -87,9 +86,7 @@ def test_the_same_prompt_again_is_not_computed_again(chat: Chat) -> None:
 
 
 def test_unload_ends_what_runs(chat: Chat) -> None:
-    settings: dict[str, Any] = {**LIVELY, "min_new_token": 900, "max_new_token": 900}
-    params = chat.InferCodeParams(**settings)
-    stream = chat.infer(TEXT, stream=True, skip_refine_text=True, params_infer_code=params)
+    stream = chat.infer(TEXT, stream=True, **quick(min_new_token=900, max_new_token=900))
     next(iter(stream))
     chat.unload()
     rest = list(stream)
@@ -101,9 +98,7 @@ def test_unload_ends_what_runs(chat: Chat) -> None:
 
 def test_loading_anew_leaves_running_calls_alone(chat: Chat) -> None:
     wanted = speak(chat, TEXT)
-    settings: dict[str, Any] = LIVELY
-    params = chat.InferCodeParams(**settings)
-    stream = chat.infer(TEXT, stream=True, skip_refine_text=True, params_infer_code=params)
+    stream = chat.infer(TEXT, stream=True, **quick())
     chunks = [next(iter(stream))]
     chat.load_or_raise("custom", custom_path=DATA / "model-b", device="cpu", use_vllm=True)
     chunks += list(stream)

@@ -31,7 +31,6 @@ from ...support.places import DATA
 from ...support.velocity_fakes import (
     HIDDEN,
     POSITIONS,
-    SECONDS,
     FakeExecutor,
     engine_threads,
     expected,
@@ -41,8 +40,8 @@ from ...support.velocity_fakes import (
     make_async,
     make_prompt,
     make_request,
-    wait_until,
 )
+from ...support.waiting import SECONDS, wait_until
 
 MODEL = DATA / "model-a"
 

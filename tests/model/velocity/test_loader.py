@@ -23,8 +23,8 @@ from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.model.kernels.cpu.library import Team
 from ChatTTS.model.llama.weights import LlamaFile
 from ChatTTS.model.velocity import model_loader
-from ChatTTS.model.velocity.backends.cpu.linear import PackedLinear
 from ChatTTS.model.velocity.backends.cpu.llama import NativeLlama
+from ChatTTS.model.velocity.backends.cpu.packing import PackedLinear
 from ChatTTS.model.velocity.backends.cpu.sampler import NativeSampler
 from ChatTTS.model.velocity.backends.torch.llama import TorchLlama
 from ChatTTS.model.velocity.backends.torch.sampler import TorchSampler

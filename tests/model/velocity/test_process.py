@@ -15,6 +15,7 @@ import atexit, os, signal, threading, time
 late = []  # called last, since it is the first to be registered
 atexit.register(lambda: [call() for call in late])
 from tests.support.velocity_fakes import *
+from tests.support.waiting import *
 engine, executor = make_async()
 
 def stream(*requests):

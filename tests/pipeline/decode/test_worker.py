@@ -18,15 +18,16 @@ from ChatTTS.utils.fair_lock import NoLock
 from ...support.decode_fakes import (
     HOP,
     OTHERS,
-    SECONDS,
     STOP,
     FakeClient,
     FakeJob,
     FakeSynthesizer,
     HeldLock,
+    add,
+    check,
     threads,
-    wait_until,
 )
+from ...support.waiting import SECONDS, wait_until
 
 
 @pytest.fixture
@@ -62,15 +63,12 @@ def test_tracks_that_are_due_share_a_turn(
 ) -> None:
     jobs = [FakeJob(synthesizer).push(n) for n in (5, 1, 20)]
     synthesizer.gate.hold()
-    with worker.lock:
-        for job in jobs:
-            worker.add(job)
+    add(worker, *jobs)
     synthesizer.gate.wait()
     late = FakeJob(synthesizer).push(4)
     worker.add(late)
     synthesizer.gate.open()
-    for job in [*jobs, late]:
-        job.check()
+    check(*jobs, late)
     assert synthesizer.advances == [[5, 1, 20], [4]]
 
 
@@ -79,11 +77,8 @@ def test_a_turn_is_bounded_and_the_first_job_left_out_is_first_in_the_next(
 ) -> None:
     assert MAX_FRAMES == 64
     jobs = [FakeJob(synthesizer).push(n) for n in (40, 30, 100, 7)]
-    with worker.lock:
-        for job in jobs:
-            worker.add(job)
-    for job in jobs:
-        job.check()
+    add(worker, *jobs)
+    check(*jobs)
     # 40 frames of the first job and 24 of the second; then come the third, fourth and second.
     assert synthesizer.advances == [[40, 24], [64], [7, 6, 36]]
 
@@ -92,11 +87,8 @@ def test_ends_without_frames_are_bounded_as_well(
     worker: DecodeWorker, synthesizer: FakeSynthesizer
 ) -> None:
     jobs = [FakeJob(synthesizer).push(0) for _ in range(MAX_FRAMES + 3)]
-    with worker.lock:
-        for job in jobs:
-            worker.add(job)
-    for job in jobs:
-        job.check()
+    add(worker, *jobs)
+    check(*jobs)
     assert synthesizer.advances == [[0] * MAX_FRAMES, [0] * 3]
 
 
@@ -105,11 +97,8 @@ def test_a_turn_is_of_one_synthesizer_and_each_has_its_turn(worker: DecodeWorker
     order: list[FakeSynthesizer] = []
     first.order = second.order = order
     jobs = [FakeJob(s).push(150) for s in (first, second, first)]
-    with worker.lock:
-        for job in jobs:
-            worker.add(job)
-    for job in jobs:
-        job.check()
+    add(worker, *jobs)
+    check(*jobs)
     assert order[:5] == [first, second, first, first, second]  # as the jobs are in line
     assert [sum(map(sum, s.advances)) for s in (first, second)] == [300, 150]
 
@@ -126,11 +115,8 @@ def test_whole_utterances_and_pieces_are_not_mixed(
             (WholeUtterance(), 0),
         )
     ]
-    with worker.lock:
-        for job in jobs:
-            worker.add(job)
-    for job in jobs:
-        job.check()
+    add(worker, *jobs)
+    check(*jobs)
     assert synthesizer.advances == [[100], [3], [5]]
 
 
@@ -138,9 +124,7 @@ def test_nothing_is_decoded_before_the_schedule_wants_it(
     worker: DecodeWorker, synthesizer: FakeSynthesizer
 ) -> None:
     job, other = FakeJob(synthesizer, FixedSize(10, 2 * HOP)), FakeJob(synthesizer)
-    with worker.lock:
-        worker.add(job.push(9, None))
-        worker.add(other.push(2))
+    add(worker, job.push(9, None), other.push(2))
     other.check()
     assert synthesizer.advances == [[2]]
     with worker.lock:
@@ -202,9 +186,7 @@ def test_a_job_without_room_for_output_waits(
 ) -> None:
     job, other = FakeJob(synthesizer), FakeJob(synthesizer)
     job.room = False
-    with worker.lock:
-        worker.add(job.push(5))
-        worker.add(other.push(2))
+    add(worker, job.push(5), other.push(2))
     other.check()
     assert synthesizer.advances == [[2]]
     assert threads()
@@ -219,9 +201,7 @@ def test_a_job_without_room_for_output_waits(
 def test_an_unwanted_job_is_forgotten(worker: DecodeWorker, synthesizer: FakeSynthesizer) -> None:
     job, other = FakeJob(synthesizer), FakeJob(synthesizer)
     job.wanted = False
-    with worker.lock:
-        worker.add(job.push(5))
-        worker.add(other.push(2))
+    add(worker, job.push(5), other.push(2))
     other.check()
     wait_until(lambda: not threads())
     assert synthesizer.advances == [[2]]
@@ -251,9 +231,7 @@ def test_a_track_may_be_dropped_while_it_is_decoded(
 ) -> None:
     job, other = FakeJob(synthesizer).push(5), FakeJob(synthesizer).push(3)
     synthesizer.gate.hold()
-    with worker.lock:
-        worker.add(job)
-        worker.add(other)
+    add(worker, job, other)
     synthesizer.gate.wait()
     worker.drop([job])
     synthesizer.gate.open()
@@ -269,9 +247,7 @@ def test_an_error_ends_the_tracks_of_its_turn_alone(worker: DecodeWorker) -> Non
     others = [FakeJob(second).push(9), FakeJob(first).push(4, None)]
     first.gate.hold()
     first.broken = ValueError("a broken turn")
-    with worker.lock:
-        for job in [*jobs, *others]:
-            worker.add(job)
+    add(worker, *jobs, *others)
     first.gate.wait()
     first.gate.open()
     others[0].check()
@@ -350,8 +326,7 @@ def test_a_thread_that_ctrl_c_left_behind_while_it_started_ends(
     begun[0].join(SECONDS)  # while the other thread decodes
     assert not is_alive(begun[0])
     synthesizer.gate.open()
-    for job in jobs:
-        job.check()
+    check(*jobs)
     assert len(begun) == 2
     monkeypatch.undo()
     wait_until(lambda: not threads())
@@ -401,9 +376,7 @@ def test_the_lock_is_free_while_samples_are_computed(
 
 def test_what_was_decoded_is_not_kept(worker: DecodeWorker, synthesizer: FakeSynthesizer) -> None:
     job, waiting = FakeJob(synthesizer), FakeJob(synthesizer)
-    with worker.lock:
-        worker.add(waiting.push(0, None))
-        worker.add(job.push(3))
+    add(worker, waiting.push(0, None), job.push(3))
     job.check()
     known = weakref.ref(job)
     del job
@@ -422,9 +395,7 @@ def test_at_the_end_it_stops_after_the_turn_that_is_running(
 ) -> None:
     jobs = [FakeJob(synthesizer).push(MAX_FRAMES) for _ in range(3)]
     synthesizer.gate.hold()
-    with worker.lock:
-        for job in jobs:
-            worker.add(job)
+    add(worker, *jobs)
     synthesizer.gate.wait()
     ends = threading.Thread(target=worker.at_exit, daemon=True)
     ends.start()
@@ -477,7 +448,6 @@ def test_many_threads_add_and_drop(worker: DecodeWorker, synthesizer: FakeSynthe
     for speaker in speakers:
         speaker.join(SECONDS)
         assert not speaker.is_alive()
-    for job in jobs:
-        job.check()
+    check(*jobs)
     assert all(sum(counts) <= MAX_FRAMES for counts in synthesizer.advances)
     wait_until(lambda: not threads())

@@ -19,7 +19,8 @@ def test_fork(forks_in: str) -> None:
 import os, sys
 from ChatTTS.utils.fair_lock import NoLock
 from ChatTTS.pipeline.decode.worker import DecodeWorker
-from tests.support.decode_fakes import FakeClient, FakeSynthesizer, FakeJob, threads, wait_until
+from tests.support.decode_fakes import FakeClient, FakeSynthesizer, FakeJob, threads
+from tests.support.waiting import wait_until
 worker, synthesizer, client = DecodeWorker(NoLock()), FakeSynthesizer(), FakeClient()
 worker.register(client)
 job = FakeJob(synthesizer).push(100)

@@ -108,8 +108,9 @@ def _delivered() -> Library | None:
         return None
     if found is None:
         return None
-    name = hashlib.sha256(found.code).hexdigest()[:24]
-    return Library(name, found.code, found.path, new=False, delivered=True)
+    code, path = found
+    name = hashlib.sha256(code).hexdigest()[:24]
+    return Library(name, code, path, new=False, delivered=True)
 
 
 def _name(compiler: list[str]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +24,6 @@ class DamagedError(Exception):
     """A delivered library is not what its list of contents says."""
 
 
-@dataclass(frozen=True)
-class Delivered:
-    """A library that came with the package.
-
-    Attributes:
-        code: its content.
-        path: of its file.
-    """
-
-    code: bytes
-    path: Path
-
-
 def sources() -> str:
     """Return a hash of the kernels' sources, with the line ends of any system."""
     files = sorted([*_SOURCES.glob("*.h"), *_SOURCES.glob("*.cpp")])
@@ -51,8 +37,11 @@ def system() -> str:
     return f"{'macos' if name == 'darwin' else name}-{architecture()}"
 
 
-def delivered(variant: Variant, folder: Path = FOLDER) -> Delivered | None:
-    """Return the library of ``variant`` that came with the package, None where none did.
+def delivered(variant: Variant, folder: Path = FOLDER) -> tuple[bytes, Path] | None:
+    """Return the content and file of the library for ``variant`` that came with the package.
+
+    Returns:
+        None where none did.
 
     Raises:
         DamagedError: there is one, but not as it was made.
@@ -71,7 +60,7 @@ def delivered(variant: Variant, folder: Path = FOLDER) -> Delivered | None:
         raise DamagedError(f"{path} cannot be read ({error})") from error
     if hashlib.sha256(code).hexdigest() != expected:
         raise DamagedError(f"{path} was damaged")
-    return Delivered(code, path)
+    return code, path
 
 
 def _contents(path: Path) -> dict[str, Any] | None:

@@ -194,8 +194,27 @@ DRAW = np.dtype(
     align=True,
 )
 
+# Bytes of the structures that are given to the kernels, in the order of velocity.cpp.
+_BYTES: dict[str, int] = {
+    **{
+        structure.__name__: ctypes.sizeof(structure)
+        for structure in (
+            Sizes,
+            NativeLlamaLayer,
+            NativeLowRank,
+            Weights,
+            BatchInputs,
+            NativeConvNeXtBlock,
+            NativeLayer,
+            NativeInput,
+        )
+    },
+    "DRAW": DRAW.itemsize,
+}
+
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "velocity_build": (c_char_p, ()),
+    "velocity_structure_bytes": (c_int64, (c_int,)),
     "velocity_panel": (c_int, ()),
     "velocity_team": (c_void_p, (c_int,)),
     "velocity_dismiss": (None, (c_void_p,)),
@@ -232,6 +251,7 @@ class Kernels:
 
     Raises:
         AttributeError: it lacks a function.
+        TypeError: a structure has another size here than in the sources.
     """
 
     def __init__(self, source: build.Library, found: ctypes.CDLL) -> None:
@@ -240,6 +260,12 @@ class Kernels:
             function = getattr(found, name)
             function.restype, function.argtypes = result, arguments
             setattr(self, name, _checked(function, arguments))
+        for place, (name, size) in enumerate(_BYTES.items()):
+            if (found_size := self.velocity_structure_bytes(place)) != size:
+                raise TypeError(
+                    f"{name} of library.py has {size} bytes, and its structure in the sources of "
+                    f"the CPU kernels {found_size}: give both the same fields"
+                )
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise AttributeError(f"the CPU kernels have no function {name}")
@@ -269,17 +295,17 @@ def load() -> Kernels:
         ConfigError: ``CHATTTS_KERNELS`` names a variant that cannot run here.
     """
     found = build.library()
-    try:
-        return _allowed(Kernels(found, _opened(found)))
-    except (OSError, AttributeError) as error:
-        if found.new:
-            raise _useless(error) from error
-    # Another system may have kept that one. A library that is compiled now must load.
-    found = build.library(anew=True)
-    try:
-        return _allowed(Kernels(found, _opened(found)))
-    except (OSError, AttributeError) as error:
-        raise _useless(error) from error
+    while True:
+        try:
+            return _allowed(Kernels(found, _opened(found)))
+        except (OSError, AttributeError) as error:
+            if found.new:
+                raise build.BuildError(
+                    f"the CPU kernels were compiled but do not load ({error}); name another "
+                    "compiler in the environment variable CXX"
+                ) from error
+        # Another system may have kept that one. A library that is compiled now must load.
+        found = build.library(anew=True)
 
 
 def _allowed(kernels: Kernels) -> Kernels:
@@ -294,13 +320,6 @@ def _allowed(kernels: Kernels) -> Kernels:
             "of the flags in the environment variable CXX"
         )
     return kernels
-
-
-def _useless(error: Exception) -> build.BuildError:
-    return build.BuildError(
-        f"the CPU kernels were compiled but do not load ({error}); name another compiler in the "
-        "environment variable CXX"
-    )
 
 
 def _opened(library: build.Library) -> ctypes.CDLL:

@@ -87,6 +87,22 @@ const char* velocity_build() {
 #endif
 }
 
+// Bytes of the structures that Python fills, in the order of its own list.
+int64_t velocity_structure_bytes(int which) {
+  constexpr int64_t kBytes[] = {
+      sizeof(VelocitySizes),
+      sizeof(VelocityLayer),
+      sizeof(VelocityLowRank),
+      sizeof(VelocityWeights),
+      sizeof(VelocityBatch),
+      sizeof(VelocityConvNeXtBlock),
+      sizeof(VelocityDecoderLayer),
+      sizeof(VelocityDecoderInput),
+      sizeof(VelocityDraw),
+  };
+  return kBytes[which];
+}
+
 // Outputs of a panel of weights.
 int velocity_panel() { return kPanel; }
 

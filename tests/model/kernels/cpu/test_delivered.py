@@ -19,13 +19,12 @@ from ChatTTS.model.kernels.cpu.delivered import (
     CONTENTS,
     ENDINGS,
     DamagedError,
-    Delivered,
     sources,
     system,
 )
 from recipes.wheels.kernels import TARGETS, compile_kernels
 
-from ....support.native_tools import Workshop, assert_falls_back
+from ....support.native_tools import Workshop
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")
 
@@ -58,7 +57,7 @@ class Parcel:
     def list(self, **contents: Any) -> None:
         (self.folder / CONTENTS).write_text(json.dumps(contents))
 
-    def find(self, variant: Variant) -> Delivered | None:
+    def find(self, variant: Variant) -> tuple[bytes, Path] | None:
         return delivered.delivered(variant, self.folder)
 
 
@@ -129,15 +128,6 @@ def test_those_of_other_sources_or_systems_are_left(parcel: Parcel, variant: Var
     assert parcel.find(variant) is None
     parcel.list(**contents | {"libraries": {}})
     assert parcel.find(variant) is None
-
-
-def test_without_them_and_without_a_compiler_torch_computes(
-    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(build, "delivered", lambda variant: None)
-    monkeypatch.setattr(build, "find_spec", lambda name: None)
-    assert_falls_back(caplog, "pip install ziglang")
 
 
 def test_every_target_has_variants() -> None:

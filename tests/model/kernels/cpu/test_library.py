@@ -87,6 +87,18 @@ def test_every_number_of_a_function_is_checked() -> None:
                 getattr(kernels, name)(*given)
 
 
+@pytest.mark.parametrize("name", library._BYTES)
+def test_a_structure_that_differs_from_that_of_the_sources(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    source = library.load().source
+    found = library._opened(source)
+    library.Kernels(source, found)
+    monkeypatch.setitem(library._BYTES, name, library._BYTES[name] + 8)
+    with pytest.raises(TypeError, match=f"{name} of library.py has .* give both the same fields"):
+        library.Kernels(source, found)
+
+
 def test_numbers_that_are_no_whole_ones() -> None:
     with pytest.raises(ConfigError):
         Team(1.5)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.kernels.cpu.library import KINDS, Team
-from ChatTTS.model.velocity.backends.cpu.linear import PackedLinear
+from ChatTTS.model.velocity.backends.cpu.packing import PackedLinear
 
 from ....support.native_tools import output_of
 from ....support.velocity_models import make_team

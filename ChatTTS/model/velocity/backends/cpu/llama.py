@@ -17,8 +17,7 @@ from ....llama.shard import Peers, Shard
 from ....lora.adapter import Adapter
 from ...input_batch import AttentionProbe, InputBatch
 from .lora import PackedAdapters
-from .memory import private_memory
-from .packing import PackedWeights
+from .packing import PackedWeights, private_memory
 
 
 class NativeLlama:

@@ -10,8 +10,8 @@ from torch.nn.functional import pad
 
 from ....kernels.cpu import library
 from ....kernels.cpu.library import address
-from ....llama.config import LlamaShape
-from ....lora.adapter import MATRICES, Adapter, LowRank
+from ....llama.config import MATRICES, LlamaShape
+from ....lora.adapter import Adapter, LowRank
 
 
 class PackedAdapters:

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ from .fingerprint import PageChecksum
 
 logger = logging.getLogger(__name__)
 
+WRITER = "chattts-packed-weights"  # the name of the threads that write
 # As many models' files stay. A model has one for each rank.
 FILES_KEPT = 4
 # What is written at once: writing may be given up between two pieces.
@@ -113,7 +115,7 @@ class PackedFile:
         if shutil.disk_usage(self._folder.path).free < self._size:
             raise OSError(f"{self._folder.path} has no room for {self._size} bytes")
 
-    def write_behind(self, data: Tensor) -> threading.Thread:
+    def write_behind(self, data: Tensor) -> None:
         """Write ``data``, uint8 [bytes], which must not change, in a thread that this starts.
 
         A failure is logged. Several processes may write the file at once.
@@ -121,11 +123,8 @@ class PackedFile:
         Raises:
             OutOfThreadsError: the system gives no thread.
         """
-        thread = threading.Thread(
-            target=self._write_or_warn, args=(data,), name="chattts-packed-weights", daemon=True
-        )
-        start_thread(thread)
-        return thread
+        work = partial(self._write_or_warn, data)
+        start_thread(threading.Thread(target=work, name=WRITER, daemon=True))
 
     def _write_or_warn(self, data: Tensor) -> None:
         patience = _Patience()

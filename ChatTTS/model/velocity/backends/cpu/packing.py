@@ -8,29 +8,56 @@ memory instead; see ``packed_files.py``.
 from __future__ import annotations
 
 import hashlib
-import threading
-from collections.abc import Callable, Iterator, Mapping
+import mmap
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .....errors import OutOfThreadsError
 from .....utils.kept_files import KeptFolder
 from .....utils.progress import progress
 from ....kernels.cpu.library import ALIGNMENT, Team
+from ....llama.config import MATRICES
 from ....llama.shard import Shard
 from ....llama.weights import LayerWeights, LlamaFile
 from .fingerprint import PageChecksum, fingerprint
-from .memory import private_memory
 from .packed_files import PackedFile, warn_not_kept
 
 # Smaller models are packed so fast that a file is not worth it.
 _LEAST_CACHED = 64 << 20
-_MATRICES = ("qkv", "out", "gate", "up", "down")
+# Smaller pieces of memory do not use huge pages.
+_LEAST_HUGE = 64 << 20
 _NORMS = ("attention_norm", "mlp_norm")
 
 
+class PackedLinear(nn.Module):
+    """A linear layer without bias, computed by the CPU kernels.
+
+    It maps float32 [n, inputs] to float32 [n, outputs].
+
+    Args:
+        team: the worker threads that run the kernels.
+        weight: [outputs, inputs].
+        kind: the format in which the weights are packed.
+    """
+
+    def __init__(self, team: Team, weight: Tensor, kind: str) -> None:
+        super().__init__()
+        self.out_features, self.in_features = weight.shape
+        self._team, self.kind = team, kind
+        size = team.packed_bytes(kind, *weight.shape)
+        self._packed = torch.empty(size, dtype=torch.uint8, device="cpu")
+        team.pack(weight.float().contiguous(), kind, self._packed)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self._team.product(rows.float(), self._packed, self.kind, self.out_features)
+
+
+@dataclass(frozen=True, eq=False)
 class PackedWeights:
     """All of a Llama's weights in one contiguous piece of memory.
 
@@ -38,29 +65,14 @@ class PackedWeights:
         data: uint8 [bytes].
         offsets: where each weight begins, by layer and name; the final norm is ``final_norm`` of
             layer -1. Matrices are packed, norms are float32.
-
-    Args:
-        writer: the thread that writes their file, if there is one.
     """
 
-    def __init__(
-        self,
-        data: Tensor,
-        offsets: Mapping[tuple[int, str], int],
-        writer: threading.Thread | None = None,
-    ) -> None:
-        self.data = data
-        self.offsets = offsets
-        self._writer = writer
+    data: Tensor
+    offsets: Mapping[tuple[int, str], int]
 
     def address(self, layer: int, name: str) -> int:
         """Return the address of a weight."""
         return self.data.data_ptr() + self.offsets[layer, name]
-
-    def wait_for_file(self) -> None:
-        """Wait until the file of these weights is written, if it is being written."""
-        if self._writer is not None:
-            self._writer.join()
 
 
 @dataclass(frozen=True)
@@ -110,19 +122,29 @@ def packed_weights(
             warn_not_kept(error)
             kept = None
     data = private_memory(layout.size)
-    for _ in _packed(team, source, layout, lambda start, end: data[start:end]):
-        pass
-    return PackedWeights(data, layout.offsets, _written_behind(kept, data))
+    _pack(team, source, layout, data)
+    if kept is not None:
+        try:
+            kept.write_behind(data)
+        except OutOfThreadsError as error:
+            warn_not_kept(error)
+    return PackedWeights(data, layout.offsets)
 
 
-def _written_behind(kept: PackedFile | None, data: Tensor) -> threading.Thread | None:
-    if kept is None:
-        return None
-    try:
-        return kept.write_behind(data)
-    except OutOfThreadsError as error:
-        warn_not_kept(error)
-        return None
+def private_memory(size: int) -> Tensor:
+    """Return zeros, uint8 [size]; a forked child gets a copy instead of writing into the parent's.
+
+    With small pages the kernels would wait for address translation, so large pieces have huge ones
+    where the system gives them. Memory is taken when it is first written.
+    """
+    if sys.platform == "win32":
+        memory = mmap.mmap(-1, size)
+    else:
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)
+    if size >= _LEAST_HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(OSError):  # the system's choice
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return torch.frombuffer(memory, dtype=torch.uint8)
 
 
 def _layout(team: Team, source: _Source) -> _Layout:
@@ -143,7 +165,7 @@ def _layout(team: Team, source: _Source) -> _Layout:
     sections, end = [], 0
     for layer in range(len(shard.layers)):
         start = end
-        for name in (*_MATRICES, *_NORMS):
+        for name in (*MATRICES, *_NORMS):
             offsets[layer, name] = end
             end += sizes.get(name, norm)
         sections.append((start, end))
@@ -151,29 +173,15 @@ def _layout(team: Team, source: _Source) -> _Layout:
     return _Layout(offsets, (*sections, (end, end + norm)), end + norm)
 
 
-def _packed(
-    team: Team,
-    source: _Source,
-    layout: _Layout,
-    room: Callable[[int, int], Tensor],
-) -> Iterator[Tensor]:
-    """Yield each section of the layout, filled.
-
-    Args:
-        room: returns zeros for a section, given its begin and end.
-    """
-    *sections, (last, end) = layout.sections
-    for (index, layer), (start, stop) in zip(_layers(source), sections, strict=True):
-        data = room(start, stop)
-        for name in _MATRICES:
-            place = data[layout.offsets[index, name] - start :]
+def _pack(team: Team, source: _Source, layout: _Layout, data: Tensor) -> None:
+    """Fill ``data``, which holds zeros, with all of the layout's weights."""
+    for index, layer in _layers(source):
+        for name in MATRICES:
+            place = data[layout.offsets[index, name] :]
             team.pack(getattr(layer, name), source.kind, place)
         for name in _NORMS:
-            _put(getattr(layer, name), data[layout.offsets[index, name] - start :])
-        yield data
-    data = room(last, end)
-    _put(source.file.final_norm(), data)
-    yield data
+            _put(getattr(layer, name), data[layout.offsets[index, name] :])
+    _put(source.file.final_norm(), data[layout.offsets[-1, "final_norm"] :])
 
 
 def _put(values: Tensor, data: Tensor) -> None:

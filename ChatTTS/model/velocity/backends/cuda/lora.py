@@ -9,8 +9,8 @@ from itertools import accumulate
 import torch
 
 from ....kernels.cuda.low_rank import LowRanks
-from ....llama.config import LlamaShape
-from ....lora.adapter import Adapter, projections
+from ....llama.config import LlamaShape, projections
+from ....lora.adapter import Adapter
 
 # The matrices of a layer on these kernels, and the projections that they stack.
 _STACKED = {

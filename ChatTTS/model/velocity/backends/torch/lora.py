@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ....llama.config import LlamaShape
-from ....lora.adapter import MATRICES, Adapter
+from ....llama.config import MATRICES, LlamaShape
+from ....lora.adapter import Adapter
 from ...input_batch import InputBatch
 from .linear import Matrix, TiledMatrix, activation
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -12,6 +13,15 @@ FORKED = (
     "ranks belong to the process that started them, and this is a fork of it: load the model in "
     "this process"
 )
+
+
+# Seconds between signs of life.
+BEAT_SECONDS = 0.25
+# Beats of this process in a row without one of a rank, after which that rank is lost. This process
+# counts its beats, since a busy machine slows down both.
+BEATS = 7
+# Further beats until the first one: ten minutes, as torch may come from a slow file system.
+START_BEATS = 2400
 
 
 class RankLostError(EngineDeadError):
@@ -52,9 +62,20 @@ class RankGroup(ABC):
     links: Sequence[RankLink]
     address: str
     port: int
-    devices: Sequence[str]
-    threads: int
     user: weakref.ref[object] | None = None
+
+    def __init__(self, devices: Sequence[str], threads: int) -> None:
+        self.devices, self.threads = devices, threads
+        self._owner = os.getpid()
+        self._lost: str | None = None
+        self._store: object = None
+
+    def check(self) -> None:
+        """Raise RankLostError if a rank was lost, or if this process is a fork."""
+        if os.getpid() != self._owner:
+            raise RankLostError(FORKED)
+        if self._lost is not None:
+            raise RankLostError(self._lost)
 
     @abstractmethod
     def close(self) -> None:

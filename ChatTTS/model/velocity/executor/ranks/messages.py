@@ -226,3 +226,6 @@ class _Reader:
         if len(taken) < size:
             raise ValueError("an array is not all there")
         return taken
+
+
+ALIVE = encode(Alive())

@@ -32,20 +32,14 @@ from ....devices.placement import choose_placement
 from ....kernels.cpu import library
 from ....kernels.cpu.build import BuildError
 from ...configs import EngineConfig
-from .links import FORKED, RankGroup, RankLink, RankLostError
-from .messages import Alive, encode, is_failure
+from .links import BEAT_SECONDS, BEATS, START_BEATS, RankGroup, RankLink, RankLostError
+from .messages import ALIVE, is_failure
 from .peers import open_store
 from .pipes import read_mark, read_message, write_message
-from .program import BEAT_SECONDS
 
 logger = logging.getLogger(__name__)
 
 HOST = "127.0.0.1"
-# Beats of this process in a row without one of a rank, after which that rank is lost. This process
-# counts its beats, since a busy machine slows down both.
-_BEATS = 7
-# Further beats until the first one: ten minutes, as torch may come from a slow file system.
-_START_BEATS = 2400
 # It imports what this process would import, and nothing from the folder where it is started.
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
@@ -54,7 +48,6 @@ _PROGRAM = (
 _END_SECONDS = 3.0
 # How long after the error of a rank another one that was killed before is noticed.
 _PEERS_SECONDS, _POLL_SECONDS = 0.1, 0.005
-_ALIVE = encode(Alive())
 
 
 class ProcessLink(RankLink):
@@ -67,7 +60,7 @@ class ProcessLink(RankLink):
 
     def __init__(self, number: int, group: ProcessGroup) -> None:
         self.number, self._group = number, group
-        self.beats, self.has_failed = -_START_BEATS, False
+        self.beats, self.has_failed = -START_BEATS, False
         self.replies: SimpleQueue[bytes | None] = SimpleQueue()
         self.process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, json.dumps(_paths())],
@@ -106,7 +99,7 @@ class ProcessLink(RankLink):
                 if is_failure(reply):
                     self._group.fail(self, reply)
                     return
-                if reply != _ALIVE:
+                if reply != ALIVE:
                     self.replies.put(reply)
         self._group.lose(self, "ended")
 
@@ -114,18 +107,15 @@ class ProcessLink(RankLink):
 class ProcessGroup(RankGroup):
     """Processes of this machine, and two threads for each that watch it."""
 
-    def __init__(self, world_size: int, devices: list[str], threads: int) -> None:
-        self.devices, self.threads = devices, threads
+    def __init__(self, devices: list[str], threads: int) -> None:
+        super().__init__(devices, threads)
         self.address = HOST
-        self._owner = os.getpid()
         self._lock = new_lock()
-        self._lost: str | None = None
         self._closed = threading.Event()
         self.links: list[ProcessLink] = []
-        self._store: object = None
         try:
             self._store, self.port = open_store(HOST)
-            for number in range(world_size):
+            for number in range(len(devices)):
                 link = ProcessLink(number, self)
                 self.links.append(link)
                 self._start_thread(link.read, f"rank {number}")
@@ -133,19 +123,12 @@ class ProcessGroup(RankGroup):
         except OSError as error:
             self.close()
             raise EngineUnavailableError(
-                f"the system does not start {world_size} ranks ({error}): raise its limits of "
+                f"the system does not start {len(devices)} ranks ({error}): raise its limits of "
                 "processes and files, or give smaller sizes"
             ) from error
         except BaseException:
             self.close()
             raise
-
-    def check(self) -> None:
-        """Raise RankLostError if a rank was lost, or if this process is a fork."""
-        if os.getpid() != self._owner:
-            raise RankLostError(FORKED)
-        if self._lost is not None:
-            raise RankLostError(self._lost)
 
     def lose(self, link: ProcessLink, how: str) -> None:
         """End all ranks because one is lost. Of several reasons the first is kept."""
@@ -153,7 +136,7 @@ class ProcessGroup(RankGroup):
             if self._closed.is_set() or self._lost is not None:
                 return
             with suppress(subprocess.TimeoutExpired):
-                link.process.wait(_BEATS * BEAT_SECONDS if how == "ended" else 0)
+                link.process.wait(BEATS * BEAT_SECONDS if how == "ended" else 0)
             code = link.process.poll()
             ended = "" if code is None else f" with code {code}"
             self._lost = (
@@ -218,7 +201,7 @@ class ProcessGroup(RankGroup):
                 return
             for link in self.links:
                 link.beats += 1
-                if link.beats > _BEATS:
+                if link.beats > BEATS:
                     self.lose(link, "does not answer any more")
 
     def _start_thread(self, work: Callable[[], None], name: str) -> None:
@@ -244,8 +227,8 @@ def start_processes(config: EngineConfig) -> ProcessGroup:
             library.load()  # compiled once, before the ranks look for it
         cores = max(1, int(machine.usable_cores()))
         threads = config.model.num_threads or max(1, cores // world_size)
-        return ProcessGroup(world_size, ["cpu"] * world_size, threads)
-    return ProcessGroup(world_size, gpus(device, world_size), config.model.num_threads or 1)
+        return ProcessGroup(["cpu"] * world_size, threads)
+    return ProcessGroup(gpus(device, world_size), config.model.num_threads or 1)
 
 
 def gpus(device: torch.device, world_size: int) -> list[str]:

@@ -9,14 +9,12 @@ import threading
 from queue import SimpleQueue
 from typing import IO
 
-from .....errors import ChatTTSError
 from .....utils.locks import new_lock
-from .messages import Alive, Failed, decode, encode
+from .links import BEAT_SECONDS
+from .messages import ALIVE, is_failure
 from .peers import leave
 from .pipes import read_message, write_mark, write_message
 from .rank import Rank
-
-BEAT_SECONDS = 0.25
 
 
 class _Replies:
@@ -25,9 +23,9 @@ class _Replies:
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe, self._lock = pipe, new_lock()
 
-    def write(self, reply: object) -> None:
+    def write(self, reply: bytes) -> None:
         with self._lock:
-            write_message(self._pipe, encode(reply))
+            write_message(self._pipe, reply)
 
 
 def main() -> None:
@@ -39,16 +37,11 @@ def main() -> None:
     rank = Rank()
     try:
         while (message := messages.get()) is not None:
-            replies.write(rank.answer(decode(message)))
+            replies.write(reply := rank.answer(message))
+            if is_failure(reply):
+                break
     except OSError:
         os._exit(1)  # the engine is gone
-    except ChatTTSError as error:
-        _fail(replies, error)
-    except Exception as error:
-        import traceback
-
-        traceback.print_exc()
-        _fail(replies, error)
     leave()
 
 
@@ -73,12 +66,8 @@ def _beat(replies: _Replies, parent: int) -> None:
     wait = threading.Event()
     while os.getppid() == parent:
         try:
-            replies.write(Alive())
+            replies.write(ALIVE)
         except (OSError, ValueError):
             break
         wait.wait(BEAT_SECONDS)
     os._exit(1)
-
-
-def _fail(replies: _Replies, error: Exception) -> None:
-    replies.write(Failed(type(error).__name__, str(error)))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import replace
 from typing import Any
 
 import torch
 
+from .....errors import ChatTTSError
 from .....version import __version__
 from ...worker import Worker
-from .messages import Allocate, Allocated, Loaded, Ran, Run, Start
+from .messages import Allocate, Allocated, Failed, Loaded, Ran, Run, Start, decode, encode
 from .peers import DistributedPeers
 
 
@@ -19,12 +21,16 @@ class Rank:
     def __init__(self) -> None:
         self._worker: Worker | None = None
 
-    def answer(self, message: Any) -> Any:
-        """Do what a message says, and return the reply.
+    def answer(self, message: bytes) -> bytes:
+        """Do what a message says, and return the reply; an error is one as well."""
+        try:
+            return encode(self._answer(decode(message)))
+        except Exception as error:
+            if not isinstance(error, ChatTTSError):
+                traceback.print_exc()
+            return encode(Failed(type(error).__name__, str(error)))
 
-        Raises:
-            ChatTTSError: a file or setting cannot be used.
-        """
+    def _answer(self, message: Any) -> Any:
         if isinstance(message, Start):
             return self._start(message)
         assert self._worker is not None

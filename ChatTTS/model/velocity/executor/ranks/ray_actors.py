@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from .....errors import ChatTTSError, ConfigError
+from .....errors import ConfigError
 from .....utils.ray_cluster import (
     check_packages,
     has_own_cluster,
@@ -24,17 +24,13 @@ from .....utils.ray_cluster import (
     shared_cluster,
 )
 from ...configs import EngineConfig
-from .links import FORKED, RankGroup, RankLink, RankLostError
-from .messages import Failed, decode, encode, is_failure
+from .links import BEAT_SECONDS, BEATS, START_BEATS, RankGroup, RankLink, RankLostError
+from .messages import is_failure
 from .peers import open_store
 
 logger = logging.getLogger(__name__)
 
 _BEAT = "beat"  # the concurrency group of Ray that answers while a rank computes
-_BEAT_SECONDS = 0.25
-_BEATS = 7  # in a row without an answer: the rank is lost
-# Further ones until the first answer: ten minutes, as torch may come from a slow file system.
-_START_BEATS = 2400
 # How long after the error of a rank another one that was killed before is noticed.
 _PEERS_SECONDS = 0.5
 # How long to wait for the resources of a placement group, before the error that names them.
@@ -50,14 +46,8 @@ class RankActor:
         self._rank = Rank()
 
     def answer(self, message: bytes) -> bytes:
-        """Return the reply to a message; an error of the rank is a reply as well."""
-        try:
-            return encode(self._rank.answer(decode(message)))
-        except ChatTTSError as error:
-            return encode(Failed(type(error).__name__, str(error)))
-        except Exception as error:
-            logger.exception("a rank ended")
-            return encode(Failed(type(error).__name__, str(error)))
+        """Return the reply to a message."""
+        return self._rank.answer(message)
 
     def beat(self) -> None:
         """Return, to show that the process runs."""
@@ -107,9 +97,8 @@ class ActorGroup(RankGroup):
         from ray.util.placement_group import placement_group
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        self.devices, self.threads = devices, threads
-        self._owner, self._cluster = os.getpid(), cluster
-        self._lost: str | None = None
+        super().__init__(devices, threads)
+        self._cluster = cluster
         self._placement: Any = None
         self.links: list[ActorLink] = []
         # Before Ray's own hook, after which every call would start another Ray.
@@ -135,11 +124,7 @@ class ActorGroup(RankGroup):
             raise
 
     def check(self) -> None:
-        """Raise RankLostError if a rank was lost, if Ray ended, or if this process is a fork."""
-        if os.getpid() != self._owner:
-            raise RankLostError(FORKED)
-        if self._lost is not None:
-            raise RankLostError(self._lost)
+        super().check()
         if not is_connected():
             raise RankLostError("this process left its Ray cluster: load the model again")
 
@@ -157,7 +142,7 @@ class ActorGroup(RankGroup):
         }
         while True:
             self.check()
-            ready = ray.wait(list(replies), timeout=_BEAT_SECONDS)[0]
+            ready = ray.wait(list(replies), timeout=BEAT_SECONDS)[0]
             for reply in ready:
                 found = self._found(reply, replies[reply])
                 if reply is wanted and not is_failure(found):
@@ -234,7 +219,7 @@ class _Beats:
         self._links = links
         self._asked = [_ask(link) for link in links]
         # Answers missed in a row, below 0 while the process starts.
-        self._missed = [-_START_BEATS] * len(links)
+        self._missed = [-START_BEATS] * len(links)
 
     def silent(self) -> ActorLink | None:
         """Return a rank that did not answer several times in a row, if there is one."""
@@ -245,7 +230,7 @@ class _Beats:
                 self._asked[index], self._missed[index] = _ask(link), 0
             else:
                 self._missed[index] += 1
-                if self._missed[index] > _BEATS:
+                if self._missed[index] > BEATS:
                     return link
         return None
 

@@ -17,7 +17,13 @@ from ChatTTS.utils.kept_files import UNFINISHED
 
 from .....support.mutation import changed_bytes
 from .....support.native_tools import run_python
-from .....support.velocity_models import make_shape, make_team, packed_weights, save_llama
+from .....support.velocity_models import (
+    make_shape,
+    make_team,
+    packed_weights,
+    save_llama,
+    wait_for_writers,
+)
 
 
 @pytest.fixture
@@ -56,7 +62,7 @@ def test_a_start_does_not_wait_for_the_file(
     weights = packing.packed_weights(team, file, "float32")
     assert not any(not path.name.startswith(UNFINISHED) for path in cache.iterdir())
     gate.set()
-    weights.wait_for_file()
+    wait_for_writers()
     (finished,) = cache.iterdir()
     assert not finished.name.startswith(UNFINISHED)
     assert packed_weights(team, file, "float32").data.equal(weights.data)
@@ -72,8 +78,7 @@ def test_two_starts_at_once_write_one_file(
     file = save_llama(tmp_path, make_shape())
     both = [packing.packed_weights(team, file, "float32") for _ in range(2)]
     gate.set()
-    for weights in both:
-        weights.wait_for_file()
+    wait_for_writers()
     (path,) = cache.iterdir()
     assert path.stat().st_size == len(both[0].data) + PageChecksum.size
     assert packed_weights(team, file, "float32").data.equal(both[0].data)
@@ -84,7 +89,7 @@ ENDS_MEANWHILE = """
 import os, sys, threading
 from pathlib import Path
 from ChatTTS.model.velocity.backends.cpu import packed_files, packing
-from tests.support.velocity_models import make_shape, make_team, save_llama
+from tests.support.velocity_models import make_shape, make_team, save_llama, wait_for_writers
 packing._LEAST_CACHED = 0
 if sys.argv[2] == "slow":
     packed_files._SECONDS_AT_EXIT = 0
@@ -102,7 +107,7 @@ assert reached.wait(60)
 if sys.argv[2] == "fork":
     child = os.fork()
     if child == 0:
-        weights.wait_for_file()  # it has no such thread
+        wait_for_writers()  # it has none
         sys.exit(7)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 end = threading.Timer(0.2, ending.set)

@@ -51,15 +51,20 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "chattts-velocity" / "packed"
 
 
+@pytest.fixture
+def file(tmp_path: Path) -> LlamaFile:
+    """A small checkpoint."""
+    return save_llama(tmp_path, make_shape())
+
+
 def refuse(*_: object) -> None:
     raise AssertionError("the checkpoint was read")
 
 
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "int8"])
 def test_packed_weights_are_mapped_the_second_time(
-    team: Team, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    team: Team, file: LlamaFile, cache: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    file = save_llama(tmp_path, make_shape())
     first = packed_weights(team, file, kind)
     assert [path.stat().st_size for path in cache.iterdir()] == [
         len(first.data) + PageChecksum.size
@@ -85,8 +90,7 @@ def test_packed_weights_are_mapped_the_second_time(
             assert mapped.equal(made)
 
 
-def test_a_map_is_private(team: Team, tmp_path: Path, cache: Path) -> None:
-    file = save_llama(tmp_path, make_shape())
+def test_a_map_is_private(team: Team, file: LlamaFile, cache: Path) -> None:
     weights = packed_weights(team, file, "float32")
     (path,) = cache.iterdir()
     before = path.read_bytes()
@@ -105,8 +109,7 @@ def test_other_weights_are_packed_anew(team: Team, tmp_path: Path, cache: Path) 
     assert len(list(cache.iterdir())) == 2
 
 
-def test_kinds_have_files_of_their_own(team: Team, tmp_path: Path, cache: Path) -> None:
-    file = save_llama(tmp_path, make_shape())
+def test_kinds_have_files_of_their_own(team: Team, file: LlamaFile, cache: Path) -> None:
     for kind in ("float32", "bfloat16", "int8"):
         packed_weights(team, file, kind)
     assert len({path.stat().st_size for path in cache.iterdir()}) == 3
@@ -130,10 +133,9 @@ def test_another_checkpoint_of_equal_path_size_and_time(
 
 
 def test_a_copy_of_a_checkpoint_is_known_again(
-    team: Team, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    team: Team, tmp_path: Path, file: LlamaFile, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The copy of another container: its folder, inode number and change time differ."""
-    file = save_llama(tmp_path, make_shape())
     first = packed_weights(team, file, "float32")
     (tmp_path / "other").mkdir()
     copy = tmp_path / "other" / "copy.safetensors"
@@ -190,12 +192,11 @@ def change(content: bytes, at: int, by: bytes) -> bytes:
 )
 def test_a_damaged_file_is_made_anew(
     team: Team,
-    tmp_path: Path,
+    file: LlamaFile,
     cache: Path,
     caplog: pytest.LogCaptureFixture,
     damage: Callable[[bytes], bytes],
 ) -> None:
-    file = save_llama(tmp_path, make_shape())
     expected = packed_weights(team, file, "float32").data.clone()
     (path,) = cache.iterdir()
     whole = path.read_bytes()
@@ -210,9 +211,8 @@ def test_a_damaged_file_is_made_anew(
 
 
 def test_a_file_of_another_user_is_made_anew(
-    team: Team, tmp_path: Path, cache: Path, caplog: pytest.LogCaptureFixture
+    team: Team, file: LlamaFile, cache: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = save_llama(tmp_path, make_shape())
     packed_weights(team, file, "float32")
     (path,) = cache.iterdir()
     whole = path.read_bytes()
@@ -225,12 +225,11 @@ def test_a_file_of_another_user_is_made_anew(
 
 def test_a_folder_of_another_user_is_left_alone(
     team: Team,
-    tmp_path: Path,
+    file: LlamaFile,
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    file = save_llama(tmp_path, make_shape())
     expected = packed_weights(team, file, "float32").data.clone()
     (path,) = cache.iterdir()
     damaged = bytes(path.stat().st_size)
@@ -266,20 +265,20 @@ def assert_made_in_memory(
 def test_no_room_for_a_file(
     team: Team,
     tmp_path: Path,
+    file: LlamaFile,
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     full = shutil.disk_usage(tmp_path)._replace(free=5)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
-    file = save_llama(tmp_path, make_shape())
     assert_made_in_memory(team, file, cache, caplog, "no room")
 
 
 @pytest.mark.parametrize("place", ["write", "replace"])
 def test_a_disk_that_fills(
     team: Team,
-    tmp_path: Path,
+    file: LlamaFile,
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -290,7 +289,6 @@ def test_a_disk_that_fills(
     def fill(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    file = save_llama(tmp_path, make_shape())
     if place == "write":
         monkeypatch.setattr(PageChecksum, "digest", fill)  # the checksum is written last
     else:
@@ -302,7 +300,7 @@ LITTLE_ROOM = """
 import logging, os, resource, signal, sys
 from pathlib import Path
 from ChatTTS.model.velocity.backends.cpu import packing
-from tests.support.velocity_models import make_shape, make_team, save_llama
+from tests.support.velocity_models import make_shape, make_team, save_llama, wait_for_writers
 logging.basicConfig(format="%(message)s")
 packing._LEAST_CACHED = 0
 team, file = make_team(1), save_llama(Path(sys.argv[1]), make_shape())
@@ -310,7 +308,7 @@ os.environ["XDG_CACHE_HOME"] = sys.argv[1]
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 weights = packing.packed_weights(team, file, "float32")
-weights.wait_for_file()
+wait_for_writers()
 assert len(weights.data) > 100_000 and weights.data.count_nonzero() > 40_000
 """
 
@@ -328,7 +326,7 @@ def test_a_file_that_may_be_no_longer(team: Team, tmp_path: Path) -> None:
 
 def test_no_thread_for_a_file(
     team: Team,
-    tmp_path: Path,
+    file: LlamaFile,
     cache: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -337,13 +335,11 @@ def test_no_thread_for_a_file(
         raise OutOfThreadsError("the system gives none")
 
     monkeypatch.setattr(packed_files, "start_thread", give_none)
-    file = save_llama(tmp_path, make_shape())
     assert_made_in_memory(team, file, cache, caplog, "the system gives none")
 
 
-def test_what_was_killed_is_cleared_away(team: Team, tmp_path: Path, cache: Path) -> None:
+def test_what_was_killed_is_cleared_away(team: Team, file: LlamaFile, cache: Path) -> None:
     """Old leftovers of a killed process are removed, even by a start that packs nothing."""
-    file = save_llama(tmp_path, make_shape())
     packed_weights(team, file, "float32")
     (path,) = cache.iterdir()
     old, new = (path.with_name(f"{UNFINISHED}{name}") for name in ("old", "new"))
@@ -355,32 +351,29 @@ def test_what_was_killed_is_cleared_away(team: Team, tmp_path: Path, cache: Path
 
 
 def test_a_folder_that_may_only_be_read(
-    team: Team, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    team: Team, file: LlamaFile, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The files in the folder are used."""
 
     def refuse_time(*_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
-    file = save_llama(tmp_path, make_shape())
     first = packed_weights(team, file, "float32")
     monkeypatch.setattr(LlamaFile, "layer", refuse)
     monkeypatch.setattr(os, "utime", refuse_time)
     assert packed_weights(team, file, "float32").data.equal(first.data)
 
 
-def test_no_folder_for_a_file(team: Team, tmp_path: Path, cache: Path) -> None:
+def test_no_folder_for_a_file(team: Team, tmp_path: Path, file: LlamaFile, cache: Path) -> None:
     (tmp_path / "cache").write_text("a file is where the folder should be")
-    file = save_llama(tmp_path, make_shape())
     weights = packed_weights(team, file, "int8")
     norm = weights.data[weights.offsets[-1, "final_norm"] :][: 4 * 64].view(torch.float32)
     assert norm.equal(file.final_norm())
 
 
 def test_an_interruption_leaves_nothing(
-    team: Team, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+    team: Team, file: LlamaFile, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = save_llama(tmp_path, make_shape())
     before = open_files()
 
     def interrupt(*_: object) -> None:
@@ -393,8 +386,7 @@ def test_an_interruption_leaves_nothing(
     assert open_files() <= before
 
 
-def test_only_the_last_few_files_are_kept(team: Team, tmp_path: Path, cache: Path) -> None:
-    file = save_llama(tmp_path, make_shape())
+def test_only_the_last_few_files_are_kept(team: Team, file: LlamaFile, cache: Path) -> None:
     packed_weights(team, file, "float32")
     (always,) = cache.iterdir()
     for number in range(8):
@@ -423,8 +415,7 @@ def test_the_files_of_all_ranks_are_kept(
         packed_weights(team, file, "int8", shard)
 
 
-def test_a_use_makes_a_file_recent(team: Team, tmp_path: Path, cache: Path) -> None:
-    file = save_llama(tmp_path, make_shape())
+def test_a_use_makes_a_file_recent(team: Team, file: LlamaFile, cache: Path) -> None:
     packed_weights(team, file, "float32")
     (path,) = cache.iterdir()
     os.utime(path, (1, 1))

@@ -31,7 +31,8 @@ from .....support.kernel_tools import DEVICE, EMULATED
 from .....support.places import DATA
 from .....support.recorder_tools import ForgetfulRecorder, record_anywhere
 from .....support.velocity_driver import STEPS, Driver, alone, everything, make_data
-from .....support.velocity_fakes import Joined, run_all, wait_until
+from .....support.velocity_fakes import Joined, run_all
+from .....support.waiting import wait_until
 
 from ChatTTS.model.kernels.cuda import prompt_attention  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.text_draws import draw_texts  # isort: skip

@@ -326,7 +326,7 @@ def test_a_forked_child_does_not_write_into_the_parents_blocks(tmp_path: Path) -
         """
 import os, sys
 from pathlib import Path
-from tests.model.velocity.test_llama import *
+from tests.model.velocity.backends.torch.test_llama import *
 shape = make_shape()
 llama = native_llama(save_llama(Path(sys.argv[1]), shape), make_embed(shape.hidden_size), 4)
 pool = llama.new_pool(2).zero_()

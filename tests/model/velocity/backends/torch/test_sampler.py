@@ -176,11 +176,8 @@ def test_draws_of_the_standard_path(subject: Subject, form: tuple[int, int]) -> 
         logits[:, :, -1] += 4
         requests = [GenerationRequest(prompt, row.sampling, row.key) for row in rows]
         batch = PaddedBatch(dict(enumerate(requests)), embed, 10_000)
-        batch._history = torch.from_numpy(
-            np.stack([row.window[:, :num_codebooks].T for row in rows]).astype(np.int64)
-        )
         for state, row in zip(batch.running, rows, strict=True):
-            state.generated = row.position
+            state.generated, state.window = row.position, row.window[:, :num_codebooks]
         expected = batch.draw(logits, size - 1).numpy()
         assert subject.sampler(logits, rows).ids.tolist() == expected.tolist()
 

@@ -24,7 +24,6 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError, EngineDeadError, EngineUnavailableError
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.velocity.executor.ranks.executor import RanksExecutor
-from ChatTTS.model.velocity.executor.ranks.links import RankLostError
 from ChatTTS.model.velocity.executor.ranks.messages import Failed, encode
 from ChatTTS.model.velocity.executor.ranks.processes import HOST, ProcessGroup, ProcessLink
 from ChatTTS.model.velocity.metrics import Metrics
@@ -44,7 +43,8 @@ from .....support.matrix_tools import (
 )
 from .....support.places import ROOT
 from .....support.system_tools import listening_addresses
-from .....support.velocity_fakes import in_thread, wait_until
+from .....support.velocity_fakes import in_thread
+from .....support.waiting import wait_until
 
 # A lost rank is noticed within two seconds; the rest is for a busy machine.
 PATIENCE = 20
@@ -303,7 +303,7 @@ def test_a_rank_that_cannot_be_started_takes_the_others_along(
     program = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", limited)
     with pytest.raises(EngineUnavailableError, match=r"3 ranks .*temporarily unavailable"):
-        ProcessGroup(3, ["cpu"] * 3, 1)
+        ProcessGroup(["cpu"] * 3, 1)
     assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
     for process in started:
         assert process.stdin is not None
@@ -382,13 +382,6 @@ def test_a_rank_may_print_and_imports_nothing_from_where_it_is_started(tmp_path:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
-
-
-def test_a_fork_does_not_speak_for_its_parent() -> None:
-    group = ProcessGroup.__new__(ProcessGroup)
-    group._owner, group._lost = os.getpid() + 1, None
-    with pytest.raises(RankLostError, match="fork"):
-        group.check()
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from .....support.matrix_tools import (
 )
 from .....support.places import ROOT
 from .....support.system_tools import is_gone
-from .....support.velocity_fakes import wait_until
+from .....support.waiting import wait_until
 
 NAME = "model-a"
 PATIENCE = 300  # for a script that starts Ray on a busy machine

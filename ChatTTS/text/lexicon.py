@@ -365,7 +365,7 @@ def _plain(word: object, text: object, what: str, most: int) -> str:
     if not plain:
         raise _wrong(word, f"the {what} is empty")
     if len(plain) > most:
-        raise _wrong(word, f"the {what} has {len(plain)} characters; the most are {most}")
+        raise _wrong(word, f"the {what} has {len(plain)} characters; the limit is {most}")
     bad = [c for c in plain if c in "[]" or unicodedata.category(c) in ("Cc", "Cs")]
     if bad:
         raise _wrong(word, f"the {what} must not have the character {bad[0]!r}")

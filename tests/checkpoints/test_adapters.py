@@ -110,7 +110,7 @@ def test_the_digest_tells_adapters_apart(tmp_path: Path) -> None:
 HOSTILE: dict[str, tuple[Callable[[Path], object], str]] = {
     "no configuration": (lambda f: (f / CONFIG).unlink(), "save_pretrained"),
     "no weights": (lambda f: (f / WEIGHTS).unlink(), "save_pretrained"),
-    "not JSON": (lambda f: (f / CONFIG).write_text("{", "utf-8"), "no JSON"),
+    "not JSON": (lambda f: (f / CONFIG).write_text("{", "utf-8"), "not valid JSON"),
     "a list": (lambda f: (f / CONFIG).write_text("[]", "utf-8"), "no object"),
     "another kind": (lambda f: change(f, peft_type="IA3"), "only LORA"),
     "weight decomposition": (lambda f: change(f, use_dora=True), "use_dora"),

@@ -88,5 +88,5 @@ def test_a_choice_that_cannot_be_written(
     monkeypatch.setattr(ChatTTS.core, "Chat", Unwritten)
     status, out, _ = run("align", "--model", str(DATA / "model-a"), *OPTIONS)
     assert status == 0
-    assert out.splitlines()[-1].startswith("the choice could not be written")
+    assert out.splitlines()[-1].startswith("the choice could not be saved")
     assert not (DATA / "model-a" / "asset" / "alignment_heads.json").exists()

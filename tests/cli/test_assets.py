@@ -48,8 +48,8 @@ def test_download_tells_where(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
     assert (status, out) == (0, "there\n")
     assert "--model huggingface" in err
     monkeypatch.setattr(assets, "is_cached", lambda: True)
-    assert "here already" in run("download")[2]
-    assert "here already" not in run("download", "--force")[2]
+    assert "already downloaded" in run("download")[2]
+    assert "already downloaded" not in run("download", "--force")[2]
     assert asked == [("huggingface", False), ("huggingface", False), ("huggingface", True)]
     assert len(checked) == 3
 

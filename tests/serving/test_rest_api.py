@@ -84,7 +84,7 @@ def error_of(answer: httpx.Response) -> dict[str, Any]:
 def test_a_body_that_is_no_json(client: httpx.Client, path: str, body: bytes) -> None:
     answer = client.post(path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400
-    assert error_of(answer)["message"] == "the body is no JSON that can be read"
+    assert error_of(answer)["message"] == "the body is not valid JSON"
 
 
 @pytest.mark.parametrize(

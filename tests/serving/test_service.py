@@ -45,17 +45,7 @@ async def samples(service: SpeechService, seed: int = 7) -> int:
         return sum([len(piece.samples) async for piece in speech])
 
 
-def test_the_first_recording_of_a_client_imports_nothing(
-    chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The codec imports a thousand modules, and the event loop would wait for each of them."""
-    encoded: list[int] = []
-    encode = chat.sample_audio_speaker
-
-    def noted(sound: np.ndarray, rate: int) -> str:
-        encoded.append(rate)
-        return encode(sound, rate)
-
+def test_warming_up_leaves_no_trace_in_the_caches(chat: Chat, tmp_path: Path) -> None:
     async def main() -> None:
         service = make(chat, tmp_path)
         try:
@@ -65,9 +55,7 @@ def test_the_first_recording_of_a_client_imports_nothing(
         assert service.state == "ready"
         assert service.prompts.counts.misses == 0
 
-    monkeypatch.setattr(chat, "sample_audio_speaker", noted)
     asyncio.run(main())
-    assert encoded == [24_000]
 
 
 def test_clients_that_refine_leave_threads_to_clients_that_speak(

@@ -26,7 +26,8 @@ def page_examples() -> list[str]:
 def all_examples() -> list[str]:
     """Return the page's texts and all quoted sentences, each once, in the order of files."""
     files = [ROOT / "README.md", ROOT / "examples" / "README.md"]
-    files += sorted((ROOT / "docs").glob("*.md"))
+    for folder in (ROOT / "docs", ROOT / "docs" / "serving"):
+        files += sorted(folder.glob("*.md"))
     files += sorted(f for f in (ROOT / "examples").glob("*/*") if f.suffix in (".py", ".sh"))
     quoted = [text for f in files for text in _QUOTED.findall(f.read_text(encoding="utf-8"))]
     return list(dict.fromkeys([*page_examples(), *quoted]))

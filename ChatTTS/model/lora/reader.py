@@ -175,7 +175,7 @@ def _config(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise AssetError(f"{path} cannot be read ({error.strerror or error})") from error
     except ValueError as error:
-        raise AssetError(f"{path} is no JSON ({error}): train the adapter again") from error
+        raise AssetError(f"{path} is not valid JSON ({error}): train the adapter again") from error
     if not isinstance(config, dict):
         raise AssetError(f"{path} holds no object: it is not the configuration of an adapter")
     if config.get("peft_type") != "LORA":

@@ -61,7 +61,7 @@ class PackedLayers:
         layers: in order; they live as long as this object.
 
     Args:
-        layers: of a mel decoder or a vocoder, after :func:`~.convnext.accelerate`. Nothing of them
+        layers: of a mel decoder or a vocoder, after :func:`~.cpu_convnext.accelerate`. Nothing of them
             is kept but the blocks.
         team: packs the weights.
 
@@ -108,7 +108,7 @@ class NativeStreamingDecoder:
     The blocks are those of the modules; the weights of the other layers are packed in float32.
 
     Args:
-        mel_decoder: the Decoder or the DVAE, after :func:`~.convnext.accelerate`.
+        mel_decoder: the Decoder or the DVAE, after :func:`~.cpu_convnext.accelerate`.
         vocoder: mel to samples, after it too; or its packed layers, which two decoders of one team
             may share.
         team: the threads that compute. Calls wait for each other.

@@ -86,7 +86,7 @@ class CudaStreamingDecoder:
 
     Args:
         mel_decoder: the Decoder or the DVAE, whose device is used.
-        vocoder: from :func:`~.decoder_layers.cuda_layers`; two decoders may share them.
+        vocoder: from :func:`~.cuda_layers.cuda_layers`; two decoders may share them.
         recorder: of launches, for this decoder alone.
         dtype: of the products in the mel decoder's blocks; all else is float32.
         shapes: of launches; by default :class:`LaunchShapes`.

@@ -1,6 +1,6 @@
 """The metrics of an engine: what it has done, and what it holds now.
 
-``serving/metrics.py`` shows them to Prometheus.
+``serving/observe/metrics.py`` shows them to Prometheus.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ async def speaking(
         state: state of the HTTP request; ``was_counted`` is set if the service counted the request.
 
     Raises:
-        ServingError: see :class:`.speech.Speech`.
+        ServingError: see :class:`..speech.speech.Speech`.
     """
     speech = service.speak(request)
     try:

@@ -31,7 +31,7 @@ _MOST_TRIES = 5  # of calls that are no streams
 
 
 class ReplicatedModel:
-    """A :class:`..model.SpeechModel` whose jobs are done by replicas.
+    """A :class:`..requests.speech_model.SpeechModel` whose jobs are done by replicas.
 
     Args:
         pool: calls the replicas.
@@ -92,7 +92,7 @@ class ReplicatedModel:
         return self._tokenizer
 
     async def open_stream(self, job: SpeechJob, interrupt: threading.Event) -> FailoverStream:
-        """Start to generate: see :class:`..model.SpeechModel`."""
+        """Start to generate: see :class:`..requests.speech_model.SpeechModel`."""
         stream = FailoverStream(job, self._pool, self._patience, self._known)
         self._streams.add(stream)
         try:
@@ -105,12 +105,12 @@ class ReplicatedModel:
         return stream
 
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str:
-        """Return the refined utterances: see :class:`..model.SpeechModel`."""
+        """Return the refined utterances: see :class:`..requests.speech_model.SpeechModel`."""
         self._calls.add(interrupt)
         return self._retried(lambda: self._pool.refine(job, interrupt))
 
     def encode_sample(self, samples: Samples, sample_rate: int) -> str:
-        """Return the sample prompt string of a recording: see :class:`..model.SpeechModel`."""
+        """Return the sample prompt string of a recording: see :class:`..requests.speech_model.SpeechModel`."""
         return self._retried(lambda: self._pool.encode_sample(samples, sample_rate))
 
     def check_speaker(self, speaker: str) -> None:

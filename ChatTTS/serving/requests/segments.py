@@ -120,7 +120,7 @@ class StreamOpener(Protocol):
 
 
 class SegmentStream:
-    """A :class:`.model.PieceStream` of several segments; the next one is begun ahead.
+    """A :class:`.speech_model.PieceStream` of several segments; the next one is begun ahead.
 
     Args:
         model: speaks the jobs.

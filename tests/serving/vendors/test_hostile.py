@@ -61,7 +61,7 @@ def all_routes() -> Iterator[WholeServer]:
 def test_broken_json_has_one_message(all_routes: WholeServer, path: str, body: bytes) -> None:
     answer = httpx.post(f"{all_routes.url}{path}", content=body, timeout=PATIENCE)
     assert answer.status_code == 400
-    assert "the body is no JSON that can be read" in answer.text
+    assert "the body is not valid JSON" in answer.text
 
 
 @pytest.mark.parametrize("query", ["model=clara:0", "model=clara%2B", "model=nobody", "callback=x"])

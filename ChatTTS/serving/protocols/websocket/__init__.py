@@ -37,7 +37,7 @@ A run is the speech up to a flush. The server sends:
   ``length``, ``abort``, ``error``), for every flush.
 - ``audio.cancelled``: ``sent_samples``, ``spoken_text``, ``is_exact``. No cancelled sound follows
   it. The text is that of the samples that were sent, or of ``played_samples``. If they end within
-  an utterance, its last words are estimated (see :class:`.timeline.Timeline`), or known with
+  an utterance, its last words are estimated (see :class:`...live.timeline.Timeline`), or known with
   ``word_times``; then ``last_word`` is the last word that was played to its end, or ``null``.
 - ``session.done``: the context has ended.
 - ``error``: ``error`` with ``message``, ``type``, ``param``, ``code`` and sometimes

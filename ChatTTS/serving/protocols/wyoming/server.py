@@ -24,7 +24,7 @@ async def serve_wyoming(
     Args:
         service: speaks.
         settings: limits. A connection without a request may be idle for ``idle_seconds``.
-        bound: the socket of :func:`.listener.bind`; it is closed at the end.
+        bound: the socket of :func:`...http.listener.bind`; it is closed at the end.
         most: limit of open connections.
 
     Raises:

@@ -26,8 +26,8 @@ def draw_texts(
 ) -> None:
     """Draw an id for every row, and put it into the row's window.
 
-    It does what :func:`~.kernels.sampling.draw_codes` does, with operators of torch. The host does
-    not wait for the device.
+    It does what ``draw_codes`` of ``kernels/cuda/sampling.py`` does, with operators of torch. The
+    host does not wait for the device.
 
     Args:
         logits: float32 [rows, 1, vocabulary], at most 2**22 ids.

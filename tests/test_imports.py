@@ -157,7 +157,7 @@ RULES = [
     ),
     Rule(
         "the service knows its model by an interface alone",
-        (*within(f"{SERVING}.speech", "service speech"), f"{SERVING}.requests.speech_model"),
+        (*within(f"{SERVING}.speech", "service speech"), f"{SERVING}.speech.speech_model"),
         ("ChatTTS.core", f"{SERVING}.speech.local_model", f"{SERVING}.replicas"),
     ),
     Rule(

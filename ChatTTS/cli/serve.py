@@ -23,8 +23,8 @@ from .serve_options import GRPC_PORT, LIMITS, SCRIPT_LIMITS, SCRIPT_SIZES, add_o
 
 if TYPE_CHECKING:
     from ..core import Chat
-    from ..serving.requests.speech_model import SpeechModel
     from ..serving.settings import Settings
+    from ..serving.speech.speech_model import SpeechModel
 
 _KEYS_VARIABLE = "CHATTTS_API_KEYS"
 _PREFIX = "CHATTTS_SERVE_"

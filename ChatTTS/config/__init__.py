@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .config import (
-    MOST_HEADS,
+    MAX_HEADS,
     AlignmentHeads,
     Config,
     ConvNetConfig,
@@ -20,7 +20,7 @@ from .config import (
 )
 
 __all__ = [
-    "MOST_HEADS",
+    "MAX_HEADS",
     "AlignmentHeads",
     "Config",
     "ConvNetConfig",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ..config import ConvNetConfig, DVAEConfig, MelConfig
-from .devices.precision import ieee_convolutions, ieee_float32
+from .devices.tf32 import ieee_convolutions, ieee_float32
 from .mel import LogMel
 from .quantizer import Quantizer
 

@@ -20,7 +20,7 @@ _INSTEAD = {
     "emb_text": "its table is chat.embed.text",
     "emb_code": "the tables of all codebooks are one, chat.embed.code",
 }
-_LEAST_NORM = 1e-12
+_MIN_NORM = 1e-12
 
 
 class RowKind(IntEnum):
@@ -53,6 +53,11 @@ class Embed(nn.Module):
             offsets = torch.arange(config.num_vq) * config.num_audio_tokens
         self.register_buffer("offsets", offsets, persistent=False)
         self.offsets: Tensor
+
+    @property
+    def end_of_speech(self) -> int:
+        """The code that ends the speech, in any codebook: the last one."""
+        return self.num_audio_tokens - 1
 
     def __getattr__(self, name: str) -> Any:
         if name in _INSTEAD:
@@ -128,7 +133,7 @@ def from_published(tensors: Mapping[str, Tensor], num_codebooks: int) -> dict[st
         magnitude, direction = (tensors[_part(name, i)].float() for i in (0, 1))
         # In double, since the order of torch's sums in float32 depends on the processor.
         norms = direction.double().square().sum(dim=1, keepdim=True).sqrt().float()
-        return magnitude * (direction / norms.clamp_min(_LEAST_NORM))
+        return magnitude * (direction / norms.clamp_min(_MIN_NORM))
 
     return {
         "text.weight": tensors["emb_text.weight"],

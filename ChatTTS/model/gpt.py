@@ -150,11 +150,11 @@ class GPT:
 
     @property
     def may_change_engine(self) -> bool:
-        """Return whether the engine was chosen without being asked for, and can give way."""
+        """Return whether the caller asked for no engine, so the standard one may replace it."""
         return self._load_standard is not None
 
     def use_modules(self) -> None:
-        """Go on on the standard engine, for a script that touches the language model's modules.
+        """Switch to the standard engine, for a script that touches the language model's modules.
 
         Velocity has packed copies of the weights, so what a script changes in a module would have
         no effect. An engine that the caller asked for stays. Calls that run end where they began.
@@ -330,7 +330,7 @@ def _standard_engine(
         new_cache=new_cache if options.enable_cache else lambda: None,
         compute_lock=compute_lock,
         adapters=adapters,
-        most_threads=shape.useful_threads if is_free else None,
+        max_threads=shape.useful_threads if is_free else None,
     )
 
 

@@ -23,8 +23,8 @@ from ..errors import VoiceError, shown
 from ..utils.untrusted import read_bytes
 
 # A speaker has a few kilobytes. A slice of a larger tensor is saved with all of that tensor.
-_MOST_BYTES = 16 << 20
-_MOST_OPCODES = 1000
+_MAX_BYTES = 16 << 20
+_MAX_OPCODES = 1000
 
 _DTYPES = {
     "DoubleStorage": torch.float64,
@@ -67,7 +67,7 @@ def read_legacy_speaker(path: Path) -> Tensor:
         VoiceError: the file is missing, or is not one tensor of floats.
     """
     try:
-        content = read_bytes(path, _MOST_BYTES)
+        content = read_bytes(path, _MAX_BYTES)
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             return _tensor(archive)
     except OSError as error:
@@ -102,7 +102,7 @@ def _tensor(archive: zipfile.ZipFile) -> Tensor:
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     """Return the bytes of a member, uncompressed: a compressed one could expand without limit."""
     member = archive.getinfo(name)
-    if member.compress_type != zipfile.ZIP_STORED or member.file_size > _MOST_BYTES:
+    if member.compress_type != zipfile.ZIP_STORED or member.file_size > _MAX_BYTES:
         _fail(f"its {name} is compressed")
     return archive.read(member)
 
@@ -118,7 +118,7 @@ def _described(pickle: bytes) -> _View:
     """Return the tensor that a pickle describes."""
     interpreter = _PickleInterpreter()
     for number, (opcode, argument, _) in enumerate(pickletools.genops(pickle)):
-        if number == _MOST_OPCODES:
+        if number == _MAX_OPCODES:
             _fail("it says more than a tensor needs")
         if opcode.name == "STOP":
             break

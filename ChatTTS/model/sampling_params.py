@@ -17,7 +17,7 @@ N = TypeVar("N", int, float)
 
 # A smaller temperature would overflow float32 logits. Far above it, a draw already gives the most
 # probable token.
-_LEAST_TEMPERATURE = 1e-20
+_MIN_TEMPERATURE = 1e-20
 # Less than float32 holds. numpy warns when a number overflows, and warnings may be errors.
 _MOST = 1e30
 
@@ -124,7 +124,7 @@ _WANTED = {
 def usable_temperature(value: float) -> float:
     """Return a float that float32 logits can be divided by, or 0 (greedy) for a smaller one."""
     number = float(value)
-    return min(number, _MOST) if number >= _LEAST_TEMPERATURE else 0.0
+    return min(number, _MOST) if number >= _MIN_TEMPERATURE else 0.0
 
 
 def usable_penalty(value: float) -> float:

@@ -23,7 +23,7 @@ from .tokenizer import code_prompt, refine_prompt
 _FILTERS: list[Mapping[str, Any]] = [
     {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME},
 ]
-_LEAST_DICTIONARY = 4096  # of LZMA2
+_MIN_DICTIONARY = 4096  # of LZMA2
 _HEADER_BYTES = 4
 # Most bytes that a string may decompress to; a longer one is no voice but an attack.
 _MAX_BYTES = 4 << 20
@@ -252,7 +252,7 @@ def _unpack_sample(sample: str, num_codebooks: int | None = None) -> NDArray[np.
 def _compress(data: bytes) -> bytes:
     # The preset's encoder clears tables for 64 MiB, which takes a hundred times as long as a voice.
     # Tables for the data alone give the same bytes.
-    size = max(_LEAST_DICTIONARY, 1 << len(data).bit_length())
+    size = max(_MIN_DICTIONARY, 1 << len(data).bit_length())
     filters = [{**_FILTERS[0], "dict_size": size}]
     return lzma.compress(data, format=lzma.FORMAT_RAW, filters=filters)
 

@@ -22,12 +22,12 @@ from ..utils.untrusted import parse_json, read_bytes
 T = TypeVar("T")
 
 # The size of the file; the published one has half a megabyte.
-_MOST_BYTES = 8 << 20
-_MOST_ADDED = 4096
-_MOST_PARTS = 16  # parts of a normaliser, a pre-tokenizer or a decoder
-_MOST_CHARACTERS = 256  # characters of a token
-_MOST_WORD = 1000  # characters of a word; the time of a look-up grows with their square
-_MOST_ID = 2**31 - 1
+_MAX_BYTES = 8 << 20
+_MAX_ADDED = 4096
+_MAX_PARTS = 16  # parts of a normaliser, a pre-tokenizer or a decoder
+_MAX_CHARACTERS = 256  # characters of a token
+_MAX_WORD = 1000  # characters of a word; the time of a look-up grows with their square
+_MAX_ID = 2**31 - 1
 
 # One class of characters, perhaps repeated: such an expression is matched in linear time.
 _CLASS = re.compile(r"(\[\^?(?:\\.|[^\[\]\\&])+\]|\\[sSdDwW])\+?")
@@ -55,7 +55,7 @@ def read_tokenizer(path: Path) -> TokenizerFile:
         AssetError: the file is missing, damaged, or not such a tokenizer.
     """
     try:
-        values = parse_json(read_bytes(path, _MOST_BYTES).decode("utf-8"))
+        values = parse_json(read_bytes(path, _MAX_BYTES).decode("utf-8"))
     except FileNotFoundError:
         raise AssetError(f"{path} is missing; run `chattts verify` to see what else is") from None
     except OSError as error:
@@ -131,8 +131,8 @@ def _added(tokens: Any) -> list[dict[str, Any]]:
     """Return the checked tokens that are cut out of a text before anything else is done."""
     if tokens is None:
         return []
-    if not isinstance(tokens, list) or len(tokens) > _MOST_ADDED:
-        _fail(f"added_tokens must be a list of at most {_MOST_ADDED} tokens")
+    if not isinstance(tokens, list) or len(tokens) > _MAX_ADDED:
+        _fail(f"added_tokens must be a list of at most {_MAX_ADDED} tokens")
     flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
     checked = []
     for token in tokens:
@@ -173,8 +173,8 @@ def _model(model: Any) -> dict[str, Any]:
     longest = model.get("max_input_chars_per_word", 100)
     if not isinstance(prefix, str) or len(prefix) > 16:
         _fail(f"continuing_subword_prefix is {shown(prefix)}")
-    if type(longest) is not int or not 0 <= longest <= _MOST_WORD:
-        _fail(f"max_input_chars_per_word must be from 0 to {_MOST_WORD}, not {shown(longest)}")
+    if type(longest) is not int or not 0 <= longest <= _MAX_WORD:
+        _fail(f"max_input_chars_per_word must be from 0 to {_MAX_WORD}, not {shown(longest)}")
     return checked | {"continuing_subword_prefix": prefix, "max_input_chars_per_word": longest}
 
 
@@ -198,8 +198,8 @@ def _component(part: Any, where: str, allowed: _Allowed) -> dict[str, Any] | Non
     if part is None:
         return None
     parts = _flattened(part, where, allowed, depth=0)
-    if len(parts) > _MOST_PARTS:
-        _fail(f"its {where} has more than {_MOST_PARTS} parts")
+    if len(parts) > _MAX_PARTS:
+        _fail(f"its {where} has more than {_MAX_PARTS} parts")
     if len(parts) > 1:
         return {"type": "Sequence", allowed.parts: parts}
     return parts[0] if parts else None
@@ -212,7 +212,7 @@ def _flattened(part: Any, where: str, allowed: _Allowed, depth: int) -> list[dic
     kind = part.get("type")
     if kind == "Sequence":
         inner = part.get(allowed.parts)
-        if not isinstance(inner, list) or len(inner) > _MOST_PARTS or depth == 4:
+        if not isinstance(inner, list) or len(inner) > _MAX_PARTS or depth == 4:
             _fail(f"its {where} is nested too deeply, or has too many parts")
         return [one for each in inner for one in _flattened(each, where, allowed, depth + 1)]
     if not isinstance(kind, str) or kind not in allowed.settings:
@@ -235,7 +235,7 @@ def _is_flag(value: Any) -> bool:
 
 
 def _is_short(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _MOST_CHARACTERS
+    return isinstance(value, str) and 0 < len(value) <= _MAX_CHARACTERS
 
 
 def _is_text(value: Any) -> bool:
@@ -251,7 +251,7 @@ def _is_behavior(value: Any) -> bool:
 
 
 def _is_id(value: Any) -> bool:
-    return type(value) is int and 0 <= value <= _MOST_ID
+    return type(value) is int and 0 <= value <= _MAX_ID
 
 
 def _is_literal(value: Any) -> bool:

@@ -12,7 +12,7 @@ from ..errors import ConfigError, TextError, shown
 RETRY, REPORT = "retry", "report"
 
 # Random draws number the utterances of a text in 32 bits.
-_MOST_UTTERANCES = 2**31
+_MAX_UTTERANCES = 2**31
 
 
 def checked_texts(given: str | Sequence[str]) -> list[str]:
@@ -40,7 +40,7 @@ def checked_batch(size: int) -> int:
     """
     if not isinstance(size, Real) or not size >= 1:
         raise ConfigError(f"max_split_batch must be at least 1 with split_text, not {shown(size)}")
-    return int(min(size, _MOST_UTTERANCES))
+    return int(min(size, _MAX_UTTERANCES))
 
 
 def checked_first(number: int) -> int:
@@ -49,9 +49,9 @@ def checked_first(number: int) -> int:
     Raises:
         ConfigError: random draws have no room for it, or it is no whole number.
     """
-    if not isinstance(number, Integral) or not 0 <= number < _MOST_UTTERANCES:
+    if not isinstance(number, Integral) or not 0 <= number < _MAX_UTTERANCES:
         raise ConfigError(
-            f"first_utterance must be a whole number from 0 to {_MOST_UTTERANCES - 1}, not "
+            f"first_utterance must be a whole number from 0 to {_MAX_UTTERANCES - 1}, not "
             f"{shown(number)}"
         )
     return int(number)

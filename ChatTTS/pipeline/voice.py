@@ -1,4 +1,4 @@
-"""The voice of a call: who speaks, by which of the ways that there are to say so."""
+"""The voice of a call: its speaker vector, sample prompt and adapter."""
 
 from __future__ import annotations
 

@@ -22,13 +22,13 @@ from .observe.metrics import ServerMetrics
 from .protocols.rest import create_app
 from .protocols.riva.realtime import add_to as add_realtime
 from .protocols.websocket import add_to as add_websocket
-from .requests.speech_model import SpeechModel
 from .scripts import ScriptJobs
 from .settings import Settings
 from .speech.first_use import load_readers_and_codecs, open_app
 from .speech.idle_model import IdleModel
 from .speech.local_model import LocalModel
 from .speech.service import SpeechService
+from .speech.speech_model import SpeechModel
 from .speech.voices import Voices
 from .startup import log_memory, reserve, warn_if_open
 from .stop_signals import stop_event

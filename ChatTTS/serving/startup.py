@@ -14,7 +14,7 @@ from ..errors import ConfigError
 from ..voices import VoiceLibrary
 from .http.connections import is_loopback
 from .http.listener import bind, check_tls
-from .requests.engine_metrics import KV_BYTES, KV_TOUCHED_BYTES, EngineState
+from .observe.engine_metrics import KV_BYTES, KV_TOUCHED_BYTES, EngineState
 from .settings import Settings
 
 logger = logging.getLogger(__name__)

@@ -40,7 +40,7 @@ class LanguageModel(nn.Module):
     @property
     def end(self) -> int:
         """The code that ends an utterance."""
-        return self.embed.num_audio_tokens - 1
+        return self.embed.end_of_speech
 
     def forward(self, batch: CodeBatch, speakers: Tensor | None = None) -> Tensor:
         """Return hidden states [B, L, hidden].

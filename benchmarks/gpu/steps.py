@@ -20,7 +20,7 @@ import torch
 from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 
-from ChatTTS.model.devices.precision import ieee_float32
+from ChatTTS.model.devices.tf32 import ieee_float32
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import RowKind
 from ChatTTS.model.kernels.cuda import dependent_launch

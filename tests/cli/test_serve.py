@@ -232,7 +232,9 @@ def test_an_option_whose_packages_are_missing_names_their_extra(
     module: str,
     package: str,
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith(f"ChatTTS.serving.protocols.{module}")]:
+    for name in [
+        name for name in sys.modules if name.startswith(f"ChatTTS.serving.protocols.{module}")
+    ]:
         monkeypatch.delitem(sys.modules, name)
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)

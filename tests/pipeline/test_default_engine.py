@@ -230,7 +230,7 @@ def test_threads_that_were_asked_for_are_taken() -> None:
     finally:
         torch.set_num_threads(usual)
     assert isinstance(engine, StandardEngine)
-    assert engine._most_threads is None
+    assert engine._max_threads is None
 
 
 def test_the_cache_goes_by_the_name_that_transformers_has() -> None:

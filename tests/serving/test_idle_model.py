@@ -13,8 +13,8 @@ import pytest
 from ChatTTS.errors import AssetError
 from ChatTTS.model.velocity.metrics import Metrics
 from ChatTTS.serving.errors import UnavailableError
-from ChatTTS.serving.requests.engine_metrics import ENGINE_METRICS, EngineState
-from ChatTTS.serving.requests.speech_model import SpeechJob
+from ChatTTS.serving.observe.engine_metrics import ENGINE_METRICS, EngineState
+from ChatTTS.serving.requests.jobs import SpeechJob
 from ChatTTS.serving.speech.idle_model import IdleModel
 from ChatTTS.serving.speech.local_model import LocalModel
 

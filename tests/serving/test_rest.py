@@ -25,8 +25,8 @@ from ChatTTS.serving.errors import EngineFailedError
 from ChatTTS.serving.http import responses as answers
 from ChatTTS.serving.http.responses import EncodedPiece
 from ChatTTS.serving.queue.tickets import Ticket
+from ChatTTS.serving.requests.jobs import PieceStream
 from ChatTTS.serving.requests.request import SpeechRequest
-from ChatTTS.serving.requests.speech_model import PieceStream
 
 from ..support.bundled_voice import UNKNOWN
 from ..support.serving_tools import RunningServer, eventually, running_server

@@ -40,7 +40,7 @@ LENGTHS = (1, 2, 3, 17, 40, 90)
 
 
 # Small, so that a few frames already take several launches.
-SHAPES = LaunchShapes(sizes=(1, 2, 4), chunks=(1, 3, 8), most_frames=24)
+SHAPES = LaunchShapes(sizes=(1, 2, 4), chunks=(1, 3, 8), max_frames=24)
 
 
 @cache

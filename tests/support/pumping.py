@@ -19,7 +19,7 @@ if sys.version_info < (3, 11):
 constants: Any = importlib.import_module(_MODULES[0])
 parser: Any = importlib.import_module(_MODULES[1])
 
-_MOST_PARTS = 60
+_MAX_PARTS = 60
 _CATEGORIES = {
     constants.CATEGORY_DIGIT: "7",
     constants.CATEGORY_NOT_DIGIT: "x",
@@ -42,7 +42,7 @@ def parts_of(pattern: re.Pattern[str]) -> list[str]:
             for last in range(first + 1, min(first + 4, len(samples)) + 1):
                 found["".join(samples[first:last])] = None
         found["".join(samples)] = None
-    return [part for part in found if part][:_MOST_PARTS]
+    return [part for part in found if part][:_MAX_PARTS]
 
 
 def seconds(pattern: re.Pattern[str], text: str) -> float:

@@ -23,7 +23,7 @@ from ChatTTS.serving.replicas.messages import (
     ReplicaState,
 )
 from ChatTTS.serving.replicas.pool import Facts, ReplicaLostError
-from ChatTTS.serving.requests.speech_model import RefineJob, SpeechJob
+from ChatTTS.serving.requests.jobs import RefineJob, SpeechJob
 
 PRINT = Fingerprint("0.1.0", "abc", "float32", "avx512", "AVX512", "2.13.0")
 UTTERANCES = ("one two", "three")

@@ -26,8 +26,8 @@ from ChatTTS.model.script_tokenizer import ScriptTokenizer
 from ChatTTS.model.speaker import Speaker
 from ChatTTS.model.tokenizer import Tokenizer
 from ChatTTS.pipeline.results import Piece, Word
-from ChatTTS.serving.requests.engine_metrics import EngineState
-from ChatTTS.serving.requests.speech_model import RefineJob, SpeechJob
+from ChatTTS.serving.observe.engine_metrics import EngineState
+from ChatTTS.serving.requests.jobs import RefineJob, SpeechJob
 from ChatTTS.serving.scripts import planning
 from ChatTTS.serving.settings import Settings
 from ChatTTS.utils.lru import CacheCounts

@@ -20,9 +20,9 @@ import riva.client
 from numpy.typing import NDArray
 
 from ChatTTS.core import Chat
-from ChatTTS.serving.requests.speech_model import SpeechModel
 from ChatTTS.serving.server import Server
 from ChatTTS.serving.settings import Settings
+from ChatTTS.serving.speech.speech_model import SpeechModel
 
 from .serving_tools import PATIENCE, RunningServer, brief_chat, loaded_chat
 

@@ -121,7 +121,7 @@ class FakeExecutor(ExecutorBase):
         self._cache = CacheConfig(block_size=4, num_blocks=blocks, num_host_blocks=host_blocks)
 
     def init_workers(self) -> None:
-        self.model = CONFIG
+        self.checkpoint = CONFIG
         self.embed = Embed(CONFIG.embed)
         self.end_of_text = END_OF_TEXT
 

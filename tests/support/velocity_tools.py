@@ -21,11 +21,11 @@ from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.block_pool import BlockPool
 from ChatTTS.model.velocity.configs import CacheConfig, SchedulerConfig
+from ChatTTS.model.velocity.metrics import SchedulerStats
 from ChatTTS.model.velocity.plan import MoveKind, SequenceData, StepPlan, StepResult, Work
 from ChatTTS.model.velocity.scheduler import Scheduler
-from ChatTTS.model.velocity.scheduler_outputs import Advance, SchedulerStats
+from ChatTTS.model.velocity.sequence import Advance, SequenceGroup, SequenceStatus
 from ChatTTS.model.velocity.sequence import Sequence as Sample
-from ChatTTS.model.velocity.sequence import SequenceGroup, SequenceStatus
 
 NUM_CODEBOOKS = 4
 END = 99

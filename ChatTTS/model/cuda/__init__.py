@@ -1,1 +1,1 @@
-"""Computation on a GPU: Triton kernels, recorded steps, and the accelerated Llama."""
+"""What every computation on a GPU needs: recorded launches, failures, and whether kernels run."""

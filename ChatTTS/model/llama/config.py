@@ -35,13 +35,13 @@ _ROPE_TYPES = (_PLAIN, "linear", "dynamic", "yarn", "longrope", "llama3")
 _ROPE_NAMES = ("rope_type", "type")
 _FACTOR_LISTS = ("short_factor", "long_factor")
 # The largest head of any Llama. With the most positions each rotary table then has 32 MB.
-_MOST_HEAD_DIM = 256
-_MOST_THETA = 1e12
+_MAX_HEAD_DIM = 256
+_MAX_THETA = 1e12
 _LONGEST_NAME = 40
 # A product of fewer weights than two threads' worth takes no longer than the threads' meeting.
 _WEIGHTS_FOR_A_THREAD = 1 << 18
 # A larger factor would make transformers allocate larger tables, before anything is checked.
-_MOST_SETTINGS = {"partial_rotary_factor": 1.0}
+_MAX_SETTINGS = {"partial_rotary_factor": 1.0}
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _shape(values: Mapping[str, Any], sizes: GPTConfig) -> LlamaShape:
             )
     heads = sizes.num_attention_heads
     kv_heads = _whole(values, "num_key_value_heads", heads, heads)
-    head_dim = _whole(values, "head_dim", sizes.hidden_size // heads, _MOST_HEAD_DIM)
+    head_dim = _whole(values, "head_dim", sizes.hidden_size // heads, _MAX_HEAD_DIM)
     if heads % kv_heads:
         raise ValueError(
             f"its {heads} num_attention_heads are no multiple of num_key_value_heads, {kv_heads}"
@@ -197,7 +197,7 @@ def _shape(values: Mapping[str, Any], sizes: GPTConfig) -> LlamaShape:
         rms_norm_eps=_number(values, "rms_norm_eps", 1e-6, 1.0),
         attention_bias=_flag(values, "attention_bias"),
         mlp_bias=_flag(values, "mlp_bias"),
-        rope_theta=_number(rope if theta in rope else values, theta, 10_000.0, _MOST_THETA),
+        rope_theta=_number(rope if theta in rope else values, theta, 10_000.0, _MAX_THETA),
         rope_scaling={} if plain else scaling,
     )
 
@@ -218,13 +218,13 @@ def _rope(values: Mapping[str, Any]) -> Mapping[str, Any]:
 def _is_setting(key: str, value: Any) -> bool:
     """Return whether transformers can safely be given this setting of a rotary embedding."""
     if key in _FACTOR_LISTS:
-        are_few = isinstance(value, list) and len(value) <= _MOST_HEAD_DIM
+        are_few = isinstance(value, list) and len(value) <= _MAX_HEAD_DIM
         return are_few and all(_is_setting("", number) for number in value)
     if value is None or isinstance(value, bool):
         return value is None or key == "truncate"
     if isinstance(value, str):  # not elsewhere: a text times a number is a long text
         return key in _ROPE_NAMES and len(value) <= _LONGEST_NAME
-    most = _MOST_SETTINGS.get(key, _MOST_THETA)
+    most = _MAX_SETTINGS.get(key, _MAX_THETA)
     return isinstance(value, (int, float)) and 0 < value <= most
 
 

@@ -62,13 +62,13 @@ class Shard:
         if self.ranks > shape.num_key_value_heads:
             raise ConfigError(
                 f"tensor_parallel_size is {self.ranks}, and the model has "
-                f"{shape.num_key_value_heads} heads of keys and values, which stay whole: give at "
-                "most so many"
+                f"{shape.num_key_value_heads} heads of keys and values, which stay whole: use "
+                f"at most {shape.num_key_value_heads}"
             )
         if self.stages > shape.num_hidden_layers:
             raise ConfigError(
                 f"pipeline_parallel_size is {self.stages}, and the model has "
-                f"{shape.num_hidden_layers} layers: give at most so many"
+                f"{shape.num_hidden_layers} layers: use at most {shape.num_hidden_layers}"
             )
 
     @property

@@ -14,7 +14,7 @@ BASE = "base"
 DEFAULT = "default"
 """The adapter of requests that name none, if one has this name."""
 
-_MOST_ADAPTERS = 64
+_MAX_ADAPTERS = 64
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", re.ASCII)
 
 
@@ -95,8 +95,8 @@ def adapter_folders(given: str | Path | Mapping[str, str | Path] | None) -> dict
     if given is None:
         return {}
     named = given if isinstance(given, Mapping) else {DEFAULT: given}
-    if len(named) > _MOST_ADAPTERS:
-        raise ConfigError(f"{len(named)} adapters are given, and at most {_MOST_ADAPTERS} can be")
+    if len(named) > _MAX_ADAPTERS:
+        raise ConfigError(f"{len(named)} adapters are given, and at most {_MAX_ADAPTERS} can be")
     folders = {}
     for name, path in named.items():
         if not isinstance(path, (str, Path)) or not str(path) or "\0" in str(path):

@@ -25,7 +25,7 @@ from ..llama.config import LlamaShape, module_of, projections
 from .adapter import Adapter, LowRank
 
 CONFIG, WEIGHTS, SPEAKER = "adapter_config.json", "adapter_model.safetensors", "speaker.txt"
-MOST_RANK = 512
+MAX_RANK = 512
 _LONGEST_SPEAKER = 1 << 16
 _LARGEST_SCALE = 1e4
 _AGAIN = "train the adapter again, or copy its whole file"
@@ -147,10 +147,10 @@ def _checked(
             raise AssetError(f"{file}: lora_{part} of {where} is missing: train the adapter again")
     down, up = (tensors.infos[own[part]] for part in "AB")
     rank = down.shape[0] if len(down.shape) == 2 else 0
-    if not 1 <= rank <= MOST_RANK:
+    if not 1 <= rank <= MAX_RANK:
         raise AssetError(
             f"{file}: lora_A of {where} has the shape {list(down.shape)}; it needs [rank, "
-            f"{size[1]}] with a rank of 1 to {MOST_RANK}"
+            f"{size[1]}] with a rank of 1 to {MAX_RANK}"
         )
     for part, info, wanted in (("A", down, (rank, size[1])), ("B", up, (size[0], rank))):
         if info.shape != wanted:

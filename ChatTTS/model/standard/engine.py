@@ -106,7 +106,7 @@ class StandardEngine:
             all positions again, for reference.
         compute_lock: held during a step, as by all work that needs the same cores.
         adapters: those on ``model``, if there are any.
-        most_threads: threads of torch's operators in a step; ``None`` leaves them as they are.
+        max_threads: threads of torch's operators in a step; ``None`` leaves them as they are.
     """
 
     def __init__(
@@ -120,11 +120,11 @@ class StandardEngine:
         new_cache: Callable[[], Any],
         compute_lock: ComputeLock,
         adapters: LlamaAdapters | None = None,
-        most_threads: int | None = None,
+        max_threads: int | None = None,
     ) -> None:
         self.model = model
         self._cache_keyword = cache_keyword(model if observed is None else observed)
-        self._most_threads = most_threads
+        self._max_threads = max_threads
         self._adapters = adapters
         self.embed = embed
         self.observed = observed
@@ -235,7 +235,7 @@ class StandardEngine:
             float32 [1, heads, text ids] on the CPU, or ``None``.
         """
         attention: list[Tensor | None] = [None] * len(embeds)
-        with at_most(self._most_threads):
+        with at_most(self._max_threads):
             if heads is None:
                 with self._adapted(batch):
                     hidden = self._forward(self.model, embeds, mask, positions, cache)
@@ -283,7 +283,7 @@ class StandardEngine:
         return heads(hidden)
 
     def _end(self, kind: Pass) -> int:
-        return self.embed.num_audio_tokens - 1 if kind is Pass.CODE else self.end_of_text
+        return self.embed.end_of_speech if kind is Pass.CODE else self.end_of_text
 
     def _embed_ids(self, ids: Tensor, kind: Pass) -> Tensor:
         """Embed ids [B, num_codebooks] as the next input [B, 1, hidden]."""

@@ -23,9 +23,9 @@ from ..kernels.cpu.library import (
     NORM,
     OVERLAP,
     SPECTRUM,
-    NativeInput,
-    NativeLayer,
     Team,
+    VelocityDecoderInput,
+    VelocityDecoderLayer,
     address,
 )
 from .code_tables import FrameFeatures
@@ -61,8 +61,8 @@ class PackedLayers:
         layers: in order; they live as long as this object.
 
     Args:
-        layers: of a mel decoder or a vocoder, after :func:`~.cpu_convnext.accelerate`. Nothing of them
-            is kept but the blocks.
+        layers: of a mel decoder or a vocoder, after :func:`~.cpu_convnext.accelerate`. Only their
+            blocks are kept.
         team: packs the weights.
 
     Raises:
@@ -70,7 +70,7 @@ class PackedLayers:
     """
 
     def __init__(self, layers: Sequence[DecoderLayer], team: Team) -> None:
-        self.layers: list[NativeLayer] = []
+        self.layers: list[VelocityDecoderLayer] = []
         self._packing, self._stacks = Packing(team), list[ConvNeXtStack]()
         for layer in layers:
             self._add(layer)
@@ -127,7 +127,7 @@ class NativeStreamingDecoder:
         mel = PackedLayers(mel_layers(mel_decoder), team)
         self._team, self._parts = team, (mel, vocoder)
         layers = [*mel.layers, *vocoder.layers]
-        self._layers = (NativeLayer * len(layers))(*layers)
+        self._layers = (VelocityDecoderLayer * len(layers))(*layers)
         self._kept_floats, self._hop = kept_floats(layers), int(layers[-1].outputs)
         self._reach = sum((x.kernel - 1) * x.dilation - x.padding for x in layers)
         self._features = FrameFeatures(mel_decoder, 2 * layers[0].inputs)
@@ -152,7 +152,9 @@ class NativeStreamingDecoder:
             out = torch.empty(hops * self._hop, dtype=torch.float32, device="cpu")
             samples.append(out)
             calls.append(
-                NativeInput(*map(address, (*state.kept, rows, out)), before, count, given.last)
+                VelocityDecoderInput(
+                    *map(address, (*state.kept, rows, out)), before, count, given.last
+                )
             )
         self._team.advance(self._layers, calls)
         for given, rows in zip(inputs, features, strict=True):
@@ -165,11 +167,11 @@ class NativeStreamingDecoder:
         return max(0, seen - (1 if last else self._reach))
 
 
-def _convolution(pack: Packing, weight: Tensor, bias: Tensor | None) -> NativeLayer:
+def _convolution(pack: Packing, weight: Tensor, bias: Tensor | None) -> VelocityDecoderLayer:
     """A convolution with weight [outputs, inputs, kernel] and zeros beyond the ends."""
     outputs, inputs, kernel = weight.shape
     rows = padded(weight.detach().float().transpose(1, 2))  # as they lie in a window
-    return NativeLayer(
+    return VelocityDecoderLayer(
         type=CONVOLUTION,
         inputs=inputs,
         outputs=outputs,
@@ -181,9 +183,9 @@ def _convolution(pack: Packing, weight: Tensor, bias: Tensor | None) -> NativeLa
     )
 
 
-def _norm(pack: Packing, norm: nn.LayerNorm) -> NativeLayer:
+def _norm(pack: Packing, norm: nn.LayerNorm) -> VelocityDecoderLayer:
     (channels,) = norm.normalized_shape
-    return NativeLayer(
+    return VelocityDecoderLayer(
         type=NORM,
         inputs=channels,
         outputs=channels,
@@ -195,7 +197,7 @@ def _norm(pack: Packing, norm: nn.LayerNorm) -> NativeLayer:
     )
 
 
-def _inverse_fourier(pack: Packing, layer: InverseFourierLayer) -> list[NativeLayer]:
+def _inverse_fourier(pack: Packing, layer: InverseFourierLayer) -> list[VelocityDecoderLayer]:
     """Three layers: to log-magnitudes and phases, to real and imaginary parts, to frames."""
     # Logs and phases are padded separately, so that the kernels take them by whole vectors.
     weight = _padded_halves(layer.head.out.weight)
@@ -205,7 +207,7 @@ def _inverse_fourier(pack: Packing, layer: InverseFourierLayer) -> list[NativeLa
     there = nn.functional.pad(torch.zeros(len(layer.window)), (0, 1), value=1.0)
     return [
         _convolution(pack, weight.unsqueeze(-1), bias),
-        NativeLayer(
+        VelocityDecoderLayer(
             type=SPECTRUM,
             inputs=len(weight),
             outputs=len(weight),
@@ -217,9 +219,9 @@ def _inverse_fourier(pack: Packing, layer: InverseFourierLayer) -> list[NativeLa
     ]
 
 
-def _overlap_add(pack: Packing, layer: OverlapAddLayer) -> NativeLayer:
+def _overlap_add(pack: Packing, layer: OverlapAddLayer) -> VelocityDecoderLayer:
     weights = layer.weights
-    return NativeLayer(
+    return VelocityDecoderLayer(
         type=OVERLAP,
         inputs=len(weights) + 1,
         outputs=len(weights) // layer.frames,

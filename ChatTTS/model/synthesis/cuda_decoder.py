@@ -17,7 +17,7 @@ from torch import Tensor
 from ...utils.locks import new_lock
 from ..cuda.failures import patience, wait_for
 from ..cuda.graphs import Recorder, Recording
-from ..devices.precision import ieee_float32
+from ..devices.tf32 import ieee_float32
 from ..dvae import MelDecoder
 from .code_tables import FrameFeatures
 from .cuda_layers import CudaLayer, cuda_layers, total_delay
@@ -58,11 +58,11 @@ class _PendingInput:
         self.hops: list[Tensor] = []
 
     def frames(self, count: int) -> Tensor:
-        """Return the next so many frames, without the zeros behind the last one."""
+        """Return the next ``count`` frames, without the zeros behind the last one."""
         return self._frames[self._done : self._done + count]
 
     def move_on(self, count: int) -> None:
-        """Note that so many frames are decoded."""
+        """Note that ``count`` more frames are decoded."""
         self._done += count
         self.seen += count
 
@@ -110,7 +110,7 @@ class CudaStreamingDecoder:
         self._features = FrameFeatures(mel_decoder, 2 * self._layers[0].channels)
         # What all launches have in common: the frames, behind one of zeros, and the kept rows.
         kept = sum(layer.kept for layer in self._layers)
-        frames = self._shapes.most_frames + 1
+        frames = self._shapes.max_frames + 1
         self._frames = torch.zeros(frames, self._features.channels, device=device)
         self._kept = torch.zeros(self._shapes.sizes[-1], kept, device=device)
         self._nothing = torch.zeros(kept, device=device)
@@ -128,7 +128,7 @@ class CudaStreamingDecoder:
         return DecoderState(self)
 
     def warm_up(self, sizes: Sequence[int] = (1,)) -> None:
-        """Record the launches of so many utterances, of all chunks.
+        """Record the launches of each of these numbers of utterances, of all chunks.
 
         Launches that are not recorded are done operator by operator: a recording that is made while
         other threads compute would hold them up.
@@ -166,7 +166,7 @@ class CudaStreamingDecoder:
         return [torch.cat([silence, *(hops.flatten() for hops in p.hops)]) for p in pending]
 
     def _run(self, recorded: _Launch, members: Sequence[tuple[_PendingInput, int]]) -> None:
-        """Run a launch over so many frames of each member: states and frames in, samples and
+        """Run a launch over some frames of each member: states and frames in, samples and
         states out.
 
         Nothing here waits for the device.

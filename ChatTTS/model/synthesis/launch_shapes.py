@@ -30,25 +30,25 @@ class LaunchShapes:
     Attributes:
         sizes: utterances in a launch, ascending.
         chunks: frames of each, ascending.
-        most_frames: of all utterances in a launch.
+        max_frames: of all utterances in a launch.
 
     Raises:
         ConfigError: sizes or chunks are empty, not positive or do not ascend, or the longest chunk
-            of the smallest size has more than ``most_frames``.
+            of the smallest size has more than ``max_frames``.
     """
 
     sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     chunks: tuple[int, ...] = (2, 8, 24, 64, 128)
-    most_frames: int = 2048
+    max_frames: int = 2048
 
     def __post_init__(self) -> None:
         for name, values in (("sizes", self.sizes), ("chunks", self.chunks)):
             if not values or values[0] < 1 or list(values) != sorted(set(values)):
                 raise ConfigError(f"{name} of launches must ascend from at least 1, not {values}")
-        if self.sizes[0] * self.chunks[-1] > self.most_frames:
+        if self.sizes[0] * self.chunks[-1] > self.max_frames:
             raise ConfigError(
-                f"most_frames must be at least {self.sizes[0] * self.chunks[-1]} for launches of "
-                f"{self.chunks[-1]} frames, not {self.most_frames}"
+                f"max_frames must be at least {self.sizes[0] * self.chunks[-1]} for launches of "
+                f"{self.chunks[-1]} frames, not {self.max_frames}"
             )
 
     def plan(self, needs: Sequence[int]) -> Iterator[DecoderLaunch]:
@@ -59,7 +59,7 @@ class LaunchShapes:
         left = dict(enumerate(needs))
         while left := {number: need for number, need in left.items() if need}:
             chunk = self._chunk(max(left.values()))
-            sizes = [size for size in self.sizes if size * chunk <= self.most_frames]
+            sizes = [size for size in self.sizes if size * chunk <= self.max_frames]
             members = [number for number, need in left.items() if self._chunk(need) == chunk]
             members = members[: sizes[-1]]
             counts = {number: min(left[number], chunk) for number in members}

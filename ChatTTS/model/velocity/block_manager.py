@@ -17,7 +17,7 @@ from .prefix_cache import BlockKey, CachedBlock, PrefixCache
 from .sequence import Sequence
 
 # Blocks of prompts that came once. A text of a hundred letters has three.
-_MOST_UNSHARED = 64
+_MAX_UNSHARED = 64
 
 
 class BlockSpaceManager:
@@ -42,7 +42,7 @@ class BlockSpaceManager:
         self._size = config.block_size
         self.hit_positions = 0
         self.copies = 0
-        self.device = BlockPool(config.num_blocks, _MOST_UNSHARED)
+        self.device = BlockPool(config.num_blocks, _MAX_UNSHARED)
         self.host = BlockPool(config.num_host_blocks)
         self.prefixes = PrefixCache()
         self._moves: list[BlockMove] = []

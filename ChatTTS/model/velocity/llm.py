@@ -71,7 +71,7 @@ class LLM:
         self._owns_engine = engine is None
         self.engine = engine or AsyncLLMEngine.from_engine_args(EngineArgs(model, **engine_args))
         executor = self.engine.engine.executor
-        self._config = executor.model
+        self._config = executor.checkpoint
         self._speaker = Speaker(
             self._config.gpt.hidden_size, self._config.spk_stat, executor.embed.text.weight.device
         )

@@ -61,13 +61,13 @@ class LLMEngine:
             executor.close()
             raise
         # Kept here, because a closed executor has no model.
-        self._model, embed = executor.model, executor.embed
+        self._checkpoint, embed = executor.checkpoint, executor.embed
         self._gives_attention, self._adapters = executor.gives_attention, executor.adapters
-        self._ends = {Pass.CODE: embed.num_audio_tokens - 1, Pass.REFINE: executor.end_of_text}
-        hidden = self._model.gpt.hidden_size
+        self._ends = {Pass.CODE: embed.end_of_speech, Pass.REFINE: executor.end_of_text}
+        hidden = self._checkpoint.gpt.hidden_size
         self._no_hiddens = embed.text.weight.detach().new_empty(0, hidden).cpu()
         self._no_result = StepResult(
-            np.zeros((0, self._model.gpt.num_vq), dtype=np.int64),
+            np.zeros((0, self._checkpoint.gpt.num_vq), dtype=np.int64),
             self._no_hiddens,
             np.zeros(0, dtype=np.float32),
             np.zeros(0, dtype=np.bool_),
@@ -93,15 +93,16 @@ class LLMEngine:
         Args:
             stale: sequences of the state before, which the worker knows.
         """
-        sizes = self._model.gpt
+        sizes = self._checkpoint.gpt
         positions = sizes.max_position_embeddings
         self._outputs = OutputProcessor(sizes.num_vq, positions, self._no_hiddens)
         self._scheduler = Scheduler(
             self.config.scheduler, self._cache, max_positions=positions, stale=stale
         )
-        # Plans whose results have not been used yet, each with its future; the error of a plan that
-        # the executor did not take.
-        self._in_flight: deque[tuple[StepPlan, Future | StepMemoryError]] = deque()
+        # Plans whose results have not been used yet, each with its future. No plan follows one that
+        # the executor did not take, before the sequences of that one have ended.
+        self._in_flight: deque[tuple[StepPlan, Future]] = deque()
+        self._is_refused = False
         self._steps = 0
         self._model_seconds = 0.0
         self._engine_seconds = 0.0
@@ -148,7 +149,7 @@ class LLMEngine:
                 attention.
         """
         checked = [
-            checked_request(request, self._model, self._cache.capacity, self._adapters)
+            checked_request(request, self._checkpoint, self._cache.capacity, self._adapters)
             for request in requests
         ]
         if not self._gives_attention and any(request.alignment_heads for request in checked):
@@ -228,10 +229,13 @@ class LLMEngine:
         """
         self._check_alive()
         try:
-            while (plan := self.schedule()) is not None or self.is_computing:
-                if (step := self.execute(plan)) is not None:
+            while True:
+                plan = self.schedule()
+                if plan is None and not self.is_computing:
+                    return []
+                step = self.execute(plan)
+                if step is not None:  # not while the executor takes more plans
                     return self.update(step)
-            return []
         except BaseException as error:
             self.fail(error)
             raise
@@ -256,9 +260,7 @@ class LLMEngine:
     def _next_plan(self) -> StepPlan | None:
         if not self._in_flight:
             return self._scheduler.schedule(self.executor.stages)
-        # Sequences of a plan that the executor did not take have to end first.
-        is_refused = isinstance(self._in_flight[-1][1], StepMemoryError)
-        if is_refused or len(self._in_flight) == self.executor.depth:
+        if self._is_refused or len(self._in_flight) == self.executor.depth:
             return None
         if self.executor.stages > 1:
             return self._scheduler.schedule(self.executor.stages)
@@ -275,21 +277,24 @@ class LLMEngine:
             before it is waited for.
         """
         if plan is not None:
-            self._in_flight.append((plan, self._begun(plan)))
+            self._in_flight.append((plan, self._submit(plan)))
             if len(self._in_flight) < self.executor.depth:
                 return None
         started = time.perf_counter()
         oldest, future = self._in_flight.popleft()
-        result = future if isinstance(future, StepMemoryError) else _result(future)
+        result = _awaited(future)
+        self._is_refused = self._is_refused and bool(self._in_flight)
         self._model_seconds += time.perf_counter() - started
         return Step(oldest, result)
 
-    def _begun(self, plan: StepPlan) -> Future | StepMemoryError:
+    def _submit(self, plan: StepPlan) -> Future:
+        """Give a plan to the executor; the future of one that it does not take raises the error."""
         started = time.perf_counter()
         try:
             return self.executor.execute_model(plan)
         except StepMemoryError as error:
-            return error
+            self._is_refused = True
+            return Future.refused(error)
         finally:
             spent = time.perf_counter() - started
             if self.executor.depth > 1:  # the work has only begun, and the host goes on
@@ -381,7 +386,8 @@ class LLMEngine:
             raise EngineDeadError(self._refusal)
 
 
-def _result(future: Future) -> StepResult | StepMemoryError:
+def _awaited(future: Future) -> StepResult | StepMemoryError:
+    """Return the result of a plan, or why it has none."""
     try:
         return future.result()
     except StepMemoryError as error:

@@ -114,6 +114,6 @@ class LoadedModel:
     def ends(self) -> dict[Pass, int]:
         """The id that ends a sequence, by pass."""
         return {
-            Pass.CODE: self.embed.num_audio_tokens - 1,
+            Pass.CODE: self.embed.end_of_speech,
             Pass.REFINE: self.tokenizer.end_of_refine,
         }

@@ -1,6 +1,6 @@
 """The metrics of an engine: what it has done, and what it holds now.
 
-``serving/observe/metrics.py`` shows them to Prometheus.
+``serving/observe/engine_metrics.py`` shows them to Prometheus.
 """
 
 from __future__ import annotations
@@ -58,3 +58,21 @@ class Metrics:
     touched_blocks: int = 0
     block_bytes: int = 0
     block_positions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerStats:
+    """Counts of sequences, blocks and preemptions, as :class:`Metrics` names them."""
+
+    prompt_positions: int
+    cached_positions: int
+    preempted_recompute: int
+    preempted_swap: int
+    copied_blocks: int
+    running: int
+    waiting: int
+    swapped: int
+    blocks: int
+    used_blocks: int
+    cached_blocks: int
+    touched_blocks: int

@@ -16,8 +16,7 @@ from ..generation import Delta, FinishReason, GenerationRequest
 from ..joined import join
 from .output import RequestOutput, mean_logprob
 from .plan import StepResult
-from .scheduler_outputs import Advance
-from .sequence import SequenceGroup
+from .sequence import Advance, SequenceGroup
 
 logger = logging.getLogger(__name__)
 

@@ -136,6 +136,15 @@ class Future:
         """Return the future of work that is done already."""
         return cls(lambda: result)
 
+    @classmethod
+    def refused(cls, error: StepMemoryError) -> Future:
+        """Return the future of a plan that the workers did not take."""
+
+        def fail() -> StepResult:
+            raise error
+
+        return cls(fail)
+
     def result(self) -> StepResult:
         """Wait for the result. It is asked for once, in the order of the plans.
 

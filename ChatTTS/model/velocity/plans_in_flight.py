@@ -79,14 +79,14 @@ class PlansInFlight:
     def pop(self) -> list[tuple[Work, Sequence]]:
         """Take the oldest plan out; return its work, each with its sequence."""
         plan, sequences = self.plans.popleft()
-        landed = list(zip(plan.work, sequences, strict=True))
-        for work, seq in landed:
+        completed = list(zip(plan.work, sequences, strict=True))
+        for work, seq in completed:
             seq.plans_in_flight -= 1
             seq.drawing -= plan.steps * work.draws
             of_prompt = seq.group.prompt_length - work.start
             self.prompt_positions += max(0, min(work.count, of_prompt))
         self.known.difference_update(plan.ended)
-        return landed
+        return completed
 
     def forget(self, seq: Sequence) -> None:
         """Note that a sequence ended, so that the worker forgets it if it knows it."""

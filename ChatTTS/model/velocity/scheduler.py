@@ -17,10 +17,10 @@ from ...errors import ConfigError
 from ..generation import NOT_FINITE, FinishReason
 from .block_manager import BlockSpaceManager
 from .configs import CacheConfig, SchedulerConfig
+from .metrics import SchedulerStats
 from .plan import StepPlan, StepResult
 from .plans_in_flight import PlansInFlight
-from .scheduler_outputs import Advance, SchedulerStats
-from .sequence import Sequence, SequenceGroup, SequenceStatus
+from .sequence import Advance, Sequence, SequenceGroup, SequenceStatus
 from .sequence_queues import SequenceQueues, order_key, uncomputed_at_start
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 # From this number of running sequences on, a plan of several steps follows each plan in which
 # others start. Otherwise the host would plan each step by itself, for longer than the device
 # computes it.
-_MANY = 128
+_MULTI_STEP_SEQS = 128
 
 # A sequence, and how many of its positions a step computes.
 Chunk: TypeAlias = tuple[Sequence, int]
@@ -149,19 +149,19 @@ class Scheduler:
 
     # ------------------------------------------------------------ a step
 
-    def schedule(self, plans: int = 1) -> StepPlan | None:
+    def schedule(self, max_in_flight: int = 1) -> StepPlan | None:
         """Plan a step; return ``None`` if there is nothing to do.
 
         Args:
-            plans: how many plans may be in flight, of different sequences: as many as a pipeline
-                has stages. Each moves about an equal part of the running sequences.
+            max_in_flight: how many plans may be in flight, of different sequences: as many as a
+                pipeline has stages. Each moves about an equal part of the running sequences.
 
         Raises:
             RuntimeError: this number of plans is in flight already.
         """
-        if len(self._in_flight.plans) >= plans:
+        if len(self._in_flight.plans) >= max_in_flight:
             raise RuntimeError("a step is in flight: schedule the next one after its update")
-        chunks = self._decodes(-(-len(self._queues.running) // plans))
+        chunks = self._decodes(-(-len(self._queues.running) // max_in_flight))
         # At most as many sequences run as the budget has positions, so a position is left for the
         # first of the others.
         budget = self._config.max_num_batched_tokens - len(chunks)
@@ -197,8 +197,8 @@ class Scheduler:
     def schedule_ahead(self, max_steps: int = 1) -> StepPlan | None:
         """Plan the steps after the last plan in flight, before its result is known.
 
-        The scheduler sees that a sequence ended only with the result. Until then the sequence is
-        computed in vain, in blocks that it still holds, and ``update`` drops what it draws.
+        The scheduler sees that a sequence ended only with the result. Until then it is computed
+        speculatively, in blocks that it still holds, and ``update`` drops what it draws.
 
         Waiting sequences start in such a plan if all their positions fit into it. A sequence whose
         last id is in flight is left out.
@@ -215,12 +215,12 @@ class Scheduler:
         moving = self._moving_on() if plans else None
         if moving is None:
             return None
-        rests = len(moving) >= _MANY and bool(plans[-1][0].new)
-        admits = not rests and self._queues.may_start()
+        pauses_admission = len(moving) >= _MULTI_STEP_SEQS and bool(plans[-1][0].new)
+        admits = not pauses_admission and self._queues.may_start()
         if admits and not self._may_start_ahead(len(moving)):
             return None
-        lefts = (seq.group.limit - len(seq.ids) - seq.drawing for seq in moving)
-        steps = 1 if admits else min((max_steps, *lefts))
+        remaining = (seq.group.limit - len(seq.ids) - seq.drawing for seq in moving)
+        steps = 1 if admits else min((max_steps, *remaining))
         # The last id that these steps draw needs no place in the KV cache yet.
         if not all(self._blocks.extend(seq, seq.drawing + steps - 1) for seq in moving):
             return None
@@ -285,7 +285,7 @@ class Scheduler:
             rows = range(first, draws, of_a_step) if work.draws else range(0)
             first += work.draws
             if seq.status is SequenceStatus.FINISHED:
-                continue  # it was computed in vain, see schedule_ahead
+                continue  # it was computed speculatively, see schedule_ahead
             if seq.aborted:
                 kept[seq] = []
                 self._end(seq, FinishReason.ABORT)

@@ -161,3 +161,17 @@ class SequenceGroup:
     def is_end(self, drawn: tuple[int, ...]) -> bool:
         """Return whether a frame or text id ends its sequence."""
         return self.end_id in drawn
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """The effect of a plan on a sequence that drew or ended.
+
+    Attributes:
+        sequence: its state after the plan; ``sequence.finish`` tells whether it ended.
+        rows: the rows of the step's result that hold its new ids and their hidden states. The
+            id that ends a sequence is not kept, so it is not among them.
+    """
+
+    sequence: Sequence
+    rows: list[int]

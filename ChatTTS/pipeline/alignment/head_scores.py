@@ -17,7 +17,7 @@ from ...config import AlignmentHeads
 from .word_aligner import combine_heads
 
 # More heads than this cost time in every step, and none of them adds anything.
-MOST_CHOSEN = 8
+MAX_CHOSEN = 8
 # The least improvement of the joint score for which a head is added: each one costs time.
 _GAIN = 0.005
 # A frame hardly looks at the text where its attention is less than this share of the head's most.
@@ -115,7 +115,7 @@ def choose_heads(
 
     chosen: list[int] = []
     best = Score(0, 0, 0)
-    while len(chosen) < min(MOST_CHOSEN, len(candidates)):
+    while len(chosen) < min(MAX_CHOSEN, len(candidates)):
         left = (index for index in range(len(candidates)) if index not in chosen)
         scores = {index: joint([*chosen, index]) for index in left}
         index = max(scores, key=lambda each: scores[each].total)

@@ -14,7 +14,7 @@ from .faults import FaultFinder, FrameFault, Limits
 from .word_aligner import WordAligner, WordFrames
 
 # Frames that may wait to be aligned. More at once cost less each, but wait in memory.
-_MOST_WAITING = 64
+_MAX_WAITING = 64
 
 
 class UtteranceAlignment:
@@ -67,7 +67,7 @@ class UtteranceAlignment:
                 self._waiting_frames += len(delta.attention)
                 self._frames += len(delta.attention)
             is_over = delta.finish not in (None, FinishReason.ABORT)
-            if self._finder is not None or is_over or self._waiting_frames >= _MOST_WAITING:
+            if self._finder is not None or is_over or self._waiting_frames >= _MAX_WAITING:
                 self._align()
             if is_over:
                 self._final += self._aligner.flush()

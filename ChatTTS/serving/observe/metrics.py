@@ -23,7 +23,7 @@ from ...pipeline.decode.schedules import FRAMES_PER_SECOND
 from ...pipeline.results import Piece
 from ...utils.lru import CacheCounts
 from ..errors import ServingError
-from ..requests.engine_metrics import ENGINE_METRICS, KV_BLOCK_POSITIONS, KV_BLOCKS, EngineState
+from ..observe.engine_metrics import ENGINE_METRICS, KV_BLOCK_POSITIONS, KV_BLOCKS, EngineState
 from ..requests.request import SpeechRequest
 
 # Upper bounds of the histograms' buckets.

@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeVar
 
 from ...pipeline.results import Piece
 from ..errors import UnavailableError
+from ..requests.jobs import SpeechJob
 from ..requests.replay import Given, Replay, other_sound
-from ..requests.speech_model import SpeechJob
 from .messages import Alive, Ended, Failed, Fingerprint, Message, Opened, ReplicaState
 from .pool import ReplicaLostError, ReplicaPool
 

@@ -19,8 +19,8 @@ from ...model.speaker import Speaker
 from ...model.tokenizer import Tokenizer
 from ...utils.lru import CacheCounts
 from ..errors import UnavailableError
-from ..requests.engine_metrics import EngineState
-from ..requests.speech_model import RefineJob, SpeechJob
+from ..observe.engine_metrics import EngineState
+from ..requests.jobs import RefineJob, SpeechJob
 from .failover import FailoverStream, Patience
 from .messages import Failed, ReplicaState
 from .pool import Facts, ReplicaLostError, ReplicaPool
@@ -31,7 +31,7 @@ _MOST_TRIES = 5  # of calls that are no streams
 
 
 class ReplicatedModel:
-    """A :class:`..requests.speech_model.SpeechModel` whose jobs are done by replicas.
+    """A ``SpeechModel`` whose jobs are done by replicas.
 
     Args:
         pool: calls the replicas.
@@ -92,7 +92,7 @@ class ReplicatedModel:
         return self._tokenizer
 
     async def open_stream(self, job: SpeechJob, interrupt: threading.Event) -> FailoverStream:
-        """Start to generate: see :class:`..requests.speech_model.SpeechModel`."""
+        """Start to generate: see ``SpeechModel``."""
         stream = FailoverStream(job, self._pool, self._patience, self._known)
         self._streams.add(stream)
         try:
@@ -105,12 +105,12 @@ class ReplicatedModel:
         return stream
 
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str:
-        """Return the refined utterances: see :class:`..requests.speech_model.SpeechModel`."""
+        """Return the refined utterances: see ``SpeechModel``."""
         self._calls.add(interrupt)
         return self._retried(lambda: self._pool.refine(job, interrupt))
 
     def encode_sample(self, samples: Samples, sample_rate: int) -> str:
-        """Return the sample prompt string of a recording: see :class:`..requests.speech_model.SpeechModel`."""
+        """Return the sample prompt string of a recording: see ``SpeechModel``."""
         return self._retried(lambda: self._pool.encode_sample(samples, sample_rate))
 
     def check_speaker(self, speaker: str) -> None:

@@ -11,7 +11,7 @@ from ...audio.samples import Samples
 from ...errors import ChatTTSError
 from ...languages import known_languages
 from ...model.lora.names import Adapters
-from ..requests.speech_model import RefineJob, SpeechJob
+from ..requests.jobs import RefineJob, SpeechJob
 from .messages import Failed, Fingerprint, Message
 
 

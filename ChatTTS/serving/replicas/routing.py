@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from ...utils.lru import LRU
-from ..requests.speech_model import SpeechJob
+from ..requests.jobs import SpeechJob
 
 R = TypeVar("R")
 

@@ -22,7 +22,7 @@ from ...model.kernels.cpu.library import load as load_kernels
 from ...pipeline.results import Piece
 from ...utils.machine import cpu_features
 from ...version import __version__
-from ..requests.speech_model import RefineJob, SpeechJob
+from ..requests.jobs import RefineJob, SpeechJob
 from ..speech.local_model import LocalModel, refine
 from .messages import Alive, Ended, Failed, Fingerprint, Message, Opened, ReplicaState
 from .pool import Facts

@@ -23,7 +23,7 @@ from ...pipeline.results import Fault, Piece, Word
 from ...text.pauses import LONGEST_PAUSE
 from ...text.splitter import is_speakable
 from ..errors import BadRequestError
-from .speech_model import PieceStream, SpeechJob
+from .jobs import PieceStream, SpeechJob
 
 _SSML = re.compile(r"\A\s*(<\?xml[^>]*>\s*)?<speak[\s>/]", re.IGNORECASE)
 _ENDING = re.compile(r"</speak\s*>|<speak[^<>]*/>", re.IGNORECASE)
@@ -120,7 +120,7 @@ class StreamOpener(Protocol):
 
 
 class SegmentStream:
-    """A :class:`.speech_model.PieceStream` of several segments; the next one is begun ahead.
+    """A :class:`.jobs.PieceStream` of several segments; the next one is begun ahead.
 
     Args:
         model: speaks the jobs.

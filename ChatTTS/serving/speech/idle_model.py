@@ -23,15 +23,15 @@ from ...utils.garbage import return_free_memory
 from ...utils.locks import new_lock
 from ...utils.lru import CacheCounts
 from ..errors import UnavailableError
-from ..requests.engine_metrics import EngineState
-from ..requests.speech_model import PieceStream, RefineJob, SpeechJob
+from ..observe.engine_metrics import EngineState
+from ..requests.jobs import PieceStream, RefineJob, SpeechJob
 from .local_model import LocalModel
 
 logger = logging.getLogger(__name__)
 
 
 class IdleModel:
-    """A :class:`..requests.speech_model.SpeechModel` that is loaded while requests use it, and for a while longer.
+    """A ``SpeechModel`` that is loaded while requests use it, and for a while longer.
 
     Args:
         loaded: the model to begin with.
@@ -165,7 +165,7 @@ class IdleModel:
             self._leave()
 
     def fingerprint(self) -> str:
-        """Return what the bits of the sound depend on: see :class:`..requests.speech_model.SpeechModel`."""
+        """Return what the bits of the sound depend on: see ``SpeechModel``."""
         if self._fingerprint is None:
             with self._in_use() as model:
                 self._fingerprint = model.fingerprint()
@@ -181,12 +181,12 @@ class IdleModel:
             raise
 
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str:
-        """Return the refined utterances: see :class:`..requests.speech_model.SpeechModel`."""
+        """Return the refined utterances: see ``SpeechModel``."""
         with self._in_use() as model:
             return model.refine(job, interrupt)
 
     def encode_sample(self, samples: Samples, sample_rate: int) -> str:
-        """Return the sample prompt string of a recording: see :class:`..requests.speech_model.SpeechModel`."""
+        """Return the sample prompt string of a recording: see ``SpeechModel``."""
         with self._in_use() as model:
             return model.encode_sample(samples, sample_rate)
 

@@ -25,8 +25,8 @@ from ...model.velocity.metrics import Metrics
 from ...pipeline.streams import SpeechStream
 from ...utils.locks import new_lock
 from ...utils.lru import CacheCounts
-from ..requests.engine_metrics import EngineState
-from ..requests.speech_model import RefineJob, SpeechJob
+from ..observe.engine_metrics import EngineState
+from ..requests.jobs import RefineJob, SpeechJob
 
 # Seed of the voice for a checkpoint without voices, so that every start has an equal voice.
 _FALLBACK_SEED = 2
@@ -35,7 +35,7 @@ _THREADS = 2
 
 
 class LocalModel:
-    """A :class:`..requests.speech_model.SpeechModel` in this process.
+    """A ``SpeechModel`` in this process.
 
     Args:
         chat: loaded, with the velocity engine; :meth:`close` unloads it.
@@ -93,18 +93,18 @@ class LocalModel:
         return self.chat.tokenizer
 
     async def open_stream(self, job: SpeechJob, interrupt: threading.Event) -> SpeechStream:
-        """Start to generate: see :class:`..requests.speech_model.SpeechModel`."""
+        """Start to generate: see ``SpeechModel``."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
             self._threads, lambda: open_stream(self.chat, job, interrupt)
         )
 
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str:
-        """Return the refined utterances: see :class:`..requests.speech_model.SpeechModel`."""
+        """Return the refined utterances: see ``SpeechModel``."""
         return refine(self.chat, job, interrupt)
 
     def encode_sample(self, samples: Samples, sample_rate: int) -> str:
-        """Return the sample prompt string of a recording: see :class:`..requests.speech_model.SpeechModel`."""
+        """Return the sample prompt string of a recording: see ``SpeechModel``."""
         return self.chat.sample_audio_speaker(samples, sample_rate)
 
     def check_speaker(self, speaker: str) -> None:

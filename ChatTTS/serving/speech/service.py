@@ -31,10 +31,11 @@ from ..observe.metrics import ServerMetrics
 from ..observe.request_logs import log_request
 from ..queue.admission import Admission, AdmissionLimits
 from ..queue.tickets import Ticket
+from ..requests.jobs import PieceStream, RefineJob, SpeechJob
 from ..requests.request import SpeechRequest, check_pauses
 from ..requests.segments import SegmentStream, is_ssml, read_marked
-from ..requests.speech_model import PieceStream, RefineJob, SpeechJob, SpeechModel
 from ..settings import Settings
+from ..speech.speech_model import SpeechModel
 from . import warm_up
 from .speech import ResultCache, Speech
 from .voices import FoundVoice, Voices

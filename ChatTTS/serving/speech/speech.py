@@ -21,9 +21,9 @@ from ..errors import ServingError, UnavailableError
 from ..observe.metrics import RequestRecord
 from ..queue.admission import Admission
 from ..queue.tickets import Ticket
+from ..requests.jobs import PieceStream
 from ..requests.replay import Given, Replay
 from ..requests.request import SpeechRequest
-from ..requests.speech_model import PieceStream
 from ..settings import Settings
 from .voices import FoundVoice
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.cuda.graphs import CudaRecorder, Recorder
-from ChatTTS.model.devices.precision import ieee_convolutions, ieee_float32
+from ChatTTS.model.devices.tf32 import ieee_convolutions, ieee_float32
 from ChatTTS.model.dvae import DVAE
 
 from ...support.kernel_tools import DEVICE

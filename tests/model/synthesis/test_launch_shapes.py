@@ -8,7 +8,7 @@ import pytest
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.synthesis.launch_shapes import LaunchShapes
 
-SHAPES = LaunchShapes(sizes=(1, 2, 4), chunks=(1, 3, 8), most_frames=24)
+SHAPES = LaunchShapes(sizes=(1, 2, 4), chunks=(1, 3, 8), max_frames=24)
 
 
 def test_a_plan_gives_each_what_it_needs() -> None:
@@ -22,7 +22,7 @@ def test_a_plan_gives_each_what_it_needs() -> None:
                 assert planned.size in shapes.sizes
                 assert planned.chunk in shapes.chunks
                 assert 0 < len(planned.counts) <= planned.size
-                assert planned.size * planned.chunk <= shapes.most_frames
+                assert planned.size * planned.chunk <= shapes.max_frames
                 for number, frames in planned.counts.items():
                     assert 0 < frames <= planned.chunk
                     given[number] += frames
@@ -45,7 +45,7 @@ def test_few_frames_do_not_wait_in_long_launches() -> None:
         ({"sizes": (0, 1)}, "sizes"),
         ({"chunks": (8, 2)}, "chunks"),
         ({"chunks": (2, 2)}, "chunks"),
-        ({"most_frames": 127}, "at least 128"),
+        ({"max_frames": 127}, "at least 128"),
     ],
 )
 def test_sizes_that_make_no_sense_are_refused(shapes: Any, message: str) -> None:

@@ -78,7 +78,7 @@ def test_the_block_freed_last_is_taken_first_and_the_untouched_last() -> None:
 def test_prompts_that_never_come_again_do_not_touch_the_whole_pool(
     requests: Requests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(block_manager, "_MOST_UNSHARED", 6)
+    monkeypatch.setattr(block_manager, "_MAX_UNSHARED", 6)
     blocks = manager(200)
     voice = make_prompt(range(9))
     for _ in range(2):  # the second time shares the blocks of the first

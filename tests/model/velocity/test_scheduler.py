@@ -395,7 +395,7 @@ def test_a_prompt_that_was_swapped_out_goes_on_within_the_budget() -> None:
 
 
 def test_among_many_several_steps_follow_a_join(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler_module, "_MANY", 3)
+    monkeypatch.setattr(scheduler_module, "_MULTI_STEP_SEQS", 3)
     engine = Engine(ahead=4, max_num_batched_tokens=64)
     for _ in range(3):
         engine.add(5, max_new=60)

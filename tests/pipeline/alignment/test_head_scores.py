@@ -123,8 +123,8 @@ def test_no_more_heads_are_chosen_than_help(monkeypatch: pytest.MonkeyPatch) -> 
         part = np.full((FRAMES, COLUMNS), 1e-4, dtype=np.float32)
         part[there == column, column] = 0.8
         parts.append(part)
-    assert len(chosen(*parts).heads) == head_scores.MOST_CHOSEN
-    monkeypatch.setattr(head_scores, "MOST_CHOSEN", 3)
+    assert len(chosen(*parts).heads) == head_scores.MAX_CHOSEN
+    monkeypatch.setattr(head_scores, "MAX_CHOSEN", 3)
     assert len(chosen(*parts).heads) == 3
 
 

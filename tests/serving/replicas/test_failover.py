@@ -24,12 +24,12 @@ from ChatTTS.errors import (
 from ChatTTS.model.velocity.metrics import Metrics
 from ChatTTS.pipeline.results import EmptySpeechError, Piece
 from ChatTTS.serving.errors import UnavailableError
+from ChatTTS.serving.observe.engine_metrics import ENGINE_METRICS
 from ChatTTS.serving.observe.metrics import ServerMetrics
 from ChatTTS.serving.replicas.failover import FailoverStream, Patience
 from ChatTTS.serving.replicas.front import KnownReplicas, ReplicatedModel
 from ChatTTS.serving.replicas.messages import Alive, Failed, ReplicaState
-from ChatTTS.serving.requests.engine_metrics import ENGINE_METRICS
-from ChatTTS.serving.requests.speech_model import RefineJob, SpeechJob
+from ChatTTS.serving.requests.jobs import RefineJob, SpeechJob
 
 from ...support.replica_fakes import LENGTHS, PRINT, FakePool, Life, faults, pieces, sound, words
 

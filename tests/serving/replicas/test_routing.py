@@ -6,7 +6,7 @@ import random
 from collections import Counter
 
 from ChatTTS.serving.replicas.routing import SLACK, Routes, sample_key
-from ChatTTS.serving.requests.speech_model import RefineJob, SpeechJob
+from ChatTTS.serving.requests.jobs import RefineJob, SpeechJob
 
 REPLICAS = ["a", "b", "c", "d"]
 

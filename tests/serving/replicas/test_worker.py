@@ -25,7 +25,7 @@ from ChatTTS.serving.replicas.front import KnownReplicas
 from ChatTTS.serving.replicas.messages import Alive, Ended, Failed, Fingerprint, Message, Opened
 from ChatTTS.serving.replicas.pool import ReplicaLostError
 from ChatTTS.serving.replicas.worker import Replica, fingerprint_of, with_signs_of_life
-from ChatTTS.serving.requests.speech_model import RefineJob, SpeechJob
+from ChatTTS.serving.requests.jobs import RefineJob, SpeechJob
 from ChatTTS.serving.speech.local_model import open_stream
 
 from ...support.bundled_voice import UNKNOWN

@@ -82,7 +82,7 @@ def _checked_number(name: str, field: Any, limit: int) -> property:
 
 
 @_checks_numbers
-class Sizes(ctypes.Structure):
+class VelocitySizes(ctypes.Structure):
     """``VelocitySizes`` of llama.h."""
 
     _fields_ = [
@@ -93,27 +93,27 @@ class Sizes(ctypes.Structure):
     ]
 
 
-class NativeLlamaLayer(ctypes.Structure):
+class VelocityLayer(ctypes.Structure):
     """``VelocityLayer`` of llama.h."""
 
     _fields_ = _fields(c_void_p, "qkv out gate up down attention_norm mlp_norm")
 
 
 @_checks_numbers
-class NativeLowRank(ctypes.Structure):
+class VelocityLowRank(ctypes.Structure):
     """``VelocityLowRank`` of adapters.h."""
 
     _fields_ = [*_fields(c_void_p, "down up spans"), *_fields(c_int32, "rank")]
 
 
 @_checks_numbers
-class Weights(ctypes.Structure):
+class VelocityWeights(ctypes.Structure):
     """``VelocityWeights`` of llama.h."""
 
     _fields_ = [
-        ("layers", POINTER(NativeLlamaLayer)),
-        ("adapters", POINTER(NativeLowRank)),
-        *_fields(c_int32, "most_rank"),
+        ("layers", POINTER(VelocityLayer)),
+        ("adapters", POINTER(VelocityLowRank)),
+        *_fields(c_int32, "max_rank"),
         *_fields(c_void_p, "final_norm text_table code_table cosines sines"),
     ]
 
@@ -124,7 +124,7 @@ ATTENDED, HIDDEN, GATED = range(3)
 
 
 @_checks_numbers
-class BatchInputs(ctypes.Structure):
+class VelocityBatch(ctypes.Structure):
     """``VelocityBatch`` of llama.h."""
 
     _fields_ = [
@@ -139,7 +139,7 @@ class BatchInputs(ctypes.Structure):
 
 
 @_checks_numbers
-class NativeConvNeXtBlock(ctypes.Structure):
+class VelocityConvNeXtBlock(ctypes.Structure):
     """``VelocityConvNeXtBlock`` of convnext.h."""
 
     _fields_ = [
@@ -150,7 +150,7 @@ class NativeConvNeXtBlock(ctypes.Structure):
 
 
 @_checks_numbers
-class NativeLayer(ctypes.Structure):
+class VelocityDecoderLayer(ctypes.Structure):
     """``VelocityDecoderLayer`` of decoder.h."""
 
     _fields_ = [
@@ -161,7 +161,7 @@ class NativeLayer(ctypes.Structure):
 
 
 @_checks_numbers
-class NativeInput(ctypes.Structure):
+class VelocityDecoderInput(ctypes.Structure):
     """``VelocityDecoderInput`` of decoder.h."""
 
     _fields_ = [
@@ -199,14 +199,14 @@ _BYTES: dict[str, int] = {
     **{
         structure.__name__: ctypes.sizeof(structure)
         for structure in (
-            Sizes,
-            NativeLlamaLayer,
-            NativeLowRank,
-            Weights,
-            BatchInputs,
-            NativeConvNeXtBlock,
-            NativeLayer,
-            NativeInput,
+            VelocitySizes,
+            VelocityLayer,
+            VelocityLowRank,
+            VelocityWeights,
+            VelocityBatch,
+            VelocityConvNeXtBlock,
+            VelocityDecoderLayer,
+            VelocityDecoderInput,
         )
     },
     "DRAW": DRAW.itemsize,
@@ -224,14 +224,14 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
         None,
         (c_void_p, c_int, c_void_p, c_int, c_void_p, c_int, c_int, c_void_p),
     ),
-    "velocity_block_bytes": (c_int64, (c_int, c_int, POINTER(Sizes))),
-    "velocity_llama": (c_void_p, (c_int, c_int, POINTER(Sizes), POINTER(Weights))),
+    "velocity_block_bytes": (c_int64, (c_int, c_int, POINTER(VelocitySizes))),
+    "velocity_llama": (c_void_p, (c_int, c_int, POINTER(VelocitySizes), POINTER(VelocityWeights))),
     "velocity_llama_delete": (None, (c_void_p,)),
     "velocity_advance": (
         None,
-        (c_void_p, POINTER(NativeLayer), c_int, POINTER(NativeInput), c_int),
+        (c_void_p, POINTER(VelocityDecoderLayer), c_int, POINTER(VelocityDecoderInput), c_int),
     ),
-    "velocity_forward": (None, (c_void_p, c_void_p, POINTER(BatchInputs))),
+    "velocity_forward": (None, (c_void_p, c_void_p, POINTER(VelocityBatch))),
     "velocity_sample": (
         None,
         (c_void_p, c_void_p, c_int, c_int, c_int, c_void_p, c_void_p, c_void_p, c_void_p),
@@ -391,10 +391,16 @@ class Team:
         # Not at the interpreter's end, when a daemon thread may still be computing on them.
         weakref.finalize(self, self.library.velocity_dismiss, self.handle).atexit = False
 
-    def advance(self, layers: ctypes.Array[NativeLayer], inputs: Sequence[NativeInput]) -> None:
+    def advance(
+        self, layers: ctypes.Array[VelocityDecoderLayer], inputs: Sequence[VelocityDecoderInput]
+    ) -> None:
         """Take ``inputs`` through ``layers``; no state may be in two of them."""
         self.library.velocity_advance(
-            self.handle, layers, len(layers), (NativeInput * len(inputs))(*inputs), len(inputs)
+            self.handle,
+            layers,
+            len(layers),
+            (VelocityDecoderInput * len(inputs))(*inputs),
+            len(inputs),
         )
 
     def pack(self, weight: Tensor, kind: str, into: Tensor) -> None:

@@ -30,7 +30,7 @@ struct VelocityLayer {
 struct VelocityWeights {
   const VelocityLayer* layers;
   const VelocityLowRank* adapters;  // [adapters][layers][kProducts]
-  int32_t most_rank;                // of any of them
+  int32_t max_rank;                // of any of them
   const float* final_norm;
   const void *text_table, *code_table;  // rows of the hidden size, as the embeddings are stored
   const float *cosines, *sines;         // [positions][head_size]
@@ -115,7 +115,7 @@ class Llama : public LlamaBase {
     need(qkv_, n * width());
     need(attended_, n * even(sizes_.queries));
     need(gated_, n * even(sizes_.intermediate));
-    if (batch_has_adapters) need(reduced_, 2 * n * weights_.most_rank);
+    if (batch_has_adapters) need(reduced_, 2 * n * weights_.max_rank);
     if (Weights::kQuantised)
       need(quantised_,
            n * row_stride<Weights>(std::max({sizes_.hidden, sizes_.queries, sizes_.intermediate})));
@@ -267,7 +267,7 @@ class Llama : public LlamaBase {
   }
 
   float* reduced(int row, int which) {
-    return &reduced_[(2 * size_t(row) + which) * weights_.most_rank];
+    return &reduced_[(2 * size_t(row) + which) * weights_.max_rank];
   }
 
   // Takes rows with an adapter to its ranks, for one or two products of the same inputs.
@@ -276,7 +276,7 @@ class Llama : public LlamaBase {
               int inputs) {
     if (!batch.adapter_of) return;
     // A member takes a few ranks for all rows, so that their weights stay in the nearest cache.
-    member.each(round_up(weights_.most_rank, kRanksAtOnce) / kRanksAtOnce, [&](int i) {
+    member.each(round_up(weights_.max_rank, kRanksAtOnce) / kRanksAtOnce, [&](int i) {
       int which = 0;
       for (VelocityProduct product : products) {
         for (int row : adapted_)

@@ -27,9 +27,9 @@ MATRICES = 4
 LINE = 128
 # With more rows, few programs are idle, and keys and values of the rows would push weights out.
 MAX_ROWS = 16
-# What is fetched takes at most one part of so many of the cache: half of it can be far from the
-# program that reads, and the layer's other data need room, too.
-_PART = 2
+# At most half of the L2 cache is filled ahead: the other half can be far from the program that
+# reads, and the layer's other data need room, too.
+_CACHE_PARTS = 2
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Ahead:
         It is nothing if there are no weights, or many rows, or no room in the cache.
         ``CHATTTS_FETCH_AHEAD=0`` in the environment turns fetches off.
         """
-        room = cache_bytes(x) // _PART
+        room = cache_bytes(x) // _CACHE_PARTS
         wanted = os.environ.get(FETCH_VARIABLE) != "0" and 0 < len(x) <= MAX_ROWS
         if not (wanted and weights and sum(weight.nbytes for weight in weights) <= room):
             return cls((x,) * MATRICES, (0,) * MATRICES, LINE)
@@ -95,7 +95,7 @@ def fetch_matrices(
     Args:
         first, second, third, fourth: the matrices.
         end_of_first, end_of_second, end_of_third, end, line_bytes: see :class:`Ahead`.
-        index, count: which of so many shares.
+        index, count: the share ``index`` of ``count`` shares.
         width: lines that are asked for at a time: as many as the program has threads.
     """
     for begin in range(index * width, end, count * width):

@@ -23,10 +23,10 @@ from .dependent_launch import follow, launch_options, overlaps
 from .norm import rms_norm_torch
 
 # The most inputs that a program takes at once.
-_MOST_INPUTS = 1024
+_MAX_INPUTS = 1024
 # Numbers of weights that a program holds: all inputs of some ranks, requested at once.
 _HELD = 16 << 10
-_MOST_RANKS = 4
+_MAX_RANKS = 4
 # Ranks whose loads do not wait for one another.
 _AHEAD = tl.constexpr(4)
 
@@ -87,9 +87,9 @@ def to_ranks(
     rows, inputs = x.shape
     values = torch.empty(rows, low.stacked * low.most, dtype=torch.float32, device=x.device)
     if rows:
-        block = min(triton.next_power_of_2(inputs), _MOST_INPUTS)
+        block = min(triton.next_power_of_2(inputs), _MAX_INPUTS)
         whole = triton.cdiv(inputs, block) * block
-        tile = max(1, min(_MOST_RANKS, _HELD // triton.next_power_of_2(whole)))
+        tile = max(1, min(_MAX_RANKS, _HELD // triton.next_power_of_2(whole)))
         overlap = overlaps(x)
         norm_weight, eps = norm or (x, 0.0)
         _to_ranks[(rows, low.stacked * triton.cdiv(low.most, tile))](

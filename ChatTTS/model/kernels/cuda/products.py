@@ -33,13 +33,13 @@ _ROUND = PARTS.value * DEPTH.value
 # Rows of a program that computes only the norm.
 _NORM_ROWS = 16
 # The most inputs for which one kernel norms and multiplies rows: it holds them in registers.
-_MOST_NORMED = 1024
+_MAX_NORMED = 1024
 # Up to this many rows, the repeated reads of the weights (every 16 or 32 rows) hit the nearest
 # cache.
 _FEW_ROWS = 32
 _SOME_ROWS = 64
 # Outputs of the smallest tile; before Triton 3.5 its matrix product needed at least 16.
-_LEAST_OUTPUTS = 8 if TRITON >= (3, 5) else 16
+_MIN_OUTPUTS = 8 if TRITON >= (3, 5) else 16
 # At least this many large tiles keep a large GPU busy.
 _MANY_TILES = 128
 # Fewer tiles than this, of any size, do not keep it busy.
@@ -135,7 +135,7 @@ def choose_config(weight: Tensor, rows: int, *, normed: bool, gated: bool) -> Ke
     if weight.element_size() > 2:
         return KernelConfig(product_by_lanes, 4 if rows <= 4 else 8, 8, 4)
     at_once = _at_once(rows, inputs, normed=normed, gated=gated)
-    held = inputs <= _MOST_NORMED if normed else rows <= _FEW_ROWS or inputs <= _MOST_NORMED
+    held = inputs <= _MAX_NORMED if normed else rows <= _FEW_ROWS or inputs <= _MAX_NORMED
     few = _FEW_ROWS if normed else _SOME_ROWS
     known = capability(weight)
     room = _HELD_BYTES_OF_LARGE if known in _LARGE else _HELD_BYTES
@@ -156,10 +156,10 @@ def choose_config(weight: Tensor, rows: int, *, normed: bool, gated: bool) -> Ke
 def _at_once(rows: int, inputs: int, *, normed: bool, gated: bool) -> KernelConfig:
     """Return the settings of :func:`~.product_kernels.product_at_once`."""
     if gated:
-        tile_rows, tile_outputs, warps = (16, _LEAST_OUTPUTS, 4) if rows <= 16 else (32, 32, 8)
+        tile_rows, tile_outputs, warps = (16, _MIN_OUTPUTS, 4) if rows <= 16 else (32, 32, 8)
     else:
         # More warps per program hide the time of reads and sums; many programs hide it as well.
-        many = normed or (rows > 16 and inputs <= _MOST_NORMED)
+        many = normed or (rows > 16 and inputs <= _MAX_NORMED)
         tile_rows, tile_outputs, warps = 16, 16, 4 if many else 8
     return KernelConfig(product_at_once, tile_rows, tile_outputs, warps, norms=normed)
 

@@ -19,7 +19,7 @@ class ExecutorBase(ABC):
     """The interface between an engine and its workers, wherever they run.
 
     Attributes:
-        model: the config of the checkpoint: its sizes, and the defaults of its voice.
+        checkpoint: its config: the sizes, and the defaults of its voice.
         embed: embeddings and heads, as the workers have them.
         end_of_text: the id that ends a text answer.
         depth: how many plans may be in flight. With more than one, the workers compute while the
@@ -30,7 +30,7 @@ class ExecutorBase(ABC):
         adapters: the loaded adapters by their names.
     """
 
-    model: Config
+    checkpoint: Config
     embed: Embed
     end_of_text: int
     depth: int = 1

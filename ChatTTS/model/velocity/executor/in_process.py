@@ -50,7 +50,7 @@ class InProcessExecutor(ExecutorBase):
 
         self._worker = Worker(self._config, self._tokenizer)
         loaded = self._worker.model
-        self.model, self.embed = loaded.config, loaded.embed
+        self.checkpoint, self.embed = loaded.config, loaded.embed
         self.end_of_text = loaded.tokenizer.end_of_refine
         self.gives_attention = loaded.llama.gives_attention
         self.adapters = {adapter.name: adapter.info for adapter in loaded.adapters}

@@ -18,7 +18,7 @@ from ray.serve.exceptions import (
 from ray.serve.handle import DeploymentHandle, DeploymentResponse
 
 from ....audio.samples import Samples
-from ...requests.speech_model import RefineJob, SpeechJob
+from ...requests.jobs import RefineJob, SpeechJob
 from ..messages import Failed, Message
 from ..pool import Facts, ReplicaLostError
 

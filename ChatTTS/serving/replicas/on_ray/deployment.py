@@ -18,7 +18,7 @@ from ....audio.samples import Samples
 from ....errors import ConfigError
 from ....utils.garbage import leave_out_objects
 from ....version import __version__
-from ...requests.speech_model import RefineJob, SpeechJob
+from ...requests.jobs import RefineJob, SpeechJob
 from ..messages import Failed, Message
 from ..options import LoadOptions
 from ..pool import Facts

@@ -12,7 +12,7 @@ from ray.serve.request_router import (
     RunningReplica,
 )
 
-from ...requests.speech_model import SpeechJob
+from ...requests.jobs import SpeechJob
 from ..routing import Routes, sample_key
 
 

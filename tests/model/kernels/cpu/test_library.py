@@ -38,11 +38,11 @@ def test_a_block_of_a_size_that_would_be_cut(tmp_path: Path, size: int) -> None:
 
 
 STRUCTURES = (
-    library.Sizes,
-    library.BatchInputs,
-    library.NativeConvNeXtBlock,
-    library.NativeLayer,
-    library.NativeInput,
+    library.VelocitySizes,
+    library.VelocityBatch,
+    library.VelocityConvNeXtBlock,
+    library.VelocityDecoderLayer,
+    library.VelocityDecoderInput,
 )
 
 
@@ -103,7 +103,7 @@ def test_numbers_that_are_no_whole_ones() -> None:
     with pytest.raises(ConfigError):
         Team(1.5)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        library.Sizes(layers="3")
+        library.VelocitySizes(layers="3")
 
 
 def test_a_function_that_is_not_there() -> None:

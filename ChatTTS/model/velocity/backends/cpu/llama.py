@@ -21,7 +21,7 @@ from .packing import PackedWeights, private_memory
 
 
 class NativeLlama:
-    """See :class:`~ChatTTS.model.velocity.backends.torch.llama.LlamaModel`.
+    """See :class:`~ChatTTS.model.velocity.loaded_model.LlamaModel`.
 
     Args:
         team: the threads to compute on.
@@ -60,7 +60,7 @@ class NativeLlama:
         self._hidden = shape.hidden_size
         self._kind = library.KINDS[kind]
         self._wide = int(embed.code.weight.dtype is torch.float32)
-        self._sizes = library.Sizes(
+        self._sizes = library.VelocitySizes(
             hidden=shape.hidden_size,
             intermediate=shape.intermediate_size,
             layers=len(shard.layers),
@@ -83,20 +83,20 @@ class NativeLlama:
         tables = [table.detach().contiguous() for table in given_tables]
         packed = PackedAdapters(adapters, shape, self._library.velocity_panel())
         self._held = (weights, packed, *tables)  # the kernels keep addresses only
-        fields = library.NativeLlamaLayer._fields_
-        layers = (library.NativeLlamaLayer * len(shard.layers))(
+        fields = library.VelocityLayer._fields_
+        layers = (library.VelocityLayer * len(shard.layers))(
             *(
-                library.NativeLlamaLayer(
+                library.VelocityLayer(
                     **{field[0]: weights.address(index, field[0]) for field in fields}
                 )
                 for index in range(len(shard.layers))
             )
         )
         names = ("text_table", "code_table", "cosines", "sines")
-        given = library.Weights(
+        given = library.VelocityWeights(
             layers=layers,
             adapters=packed.products,
-            most_rank=packed.most_rank,
+            max_rank=packed.max_rank,
             final_norm=weights.address(-1, "final_norm"),
             **{name: address(table) for name, table in zip(names, tables, strict=True)},
         )
@@ -127,7 +127,7 @@ class NativeLlama:
         arrays = batch.kinds, batch.ids, batch.positions, batch.tables, batch.table_of, batch.draws
         *places, vectors = addresses(*arrays, batch.vectors)
         width = batch.tables.shape[1]
-        inputs = library.BatchInputs(
+        inputs = library.VelocityBatch(
             rows, draws, width, *places, vectors=vectors, pool=pool.data_ptr()
         )
         if self._is_last:
@@ -179,7 +179,7 @@ class _Gathers:
 
     def _gather(self, what: int, data: int, rows: int, stride: int, item: int) -> None:
         if self._error is not None:
-            return  # the step ends in vain
+            return  # the step has failed already
         try:
             room = (ctypes.c_uint8 * (rows * stride)).from_address(data)
             whole = torch.frombuffer(room, dtype=torch.uint8).view(rows, stride)
@@ -191,7 +191,7 @@ class _Gathers:
             self._error = error
 
 
-def _set_probe(inputs: library.BatchInputs, probe: AttentionProbe) -> None:
+def _set_probe(inputs: library.VelocityBatch, probe: AttentionProbe) -> None:
     """Give the kernels the addresses of the probe's arrays."""
     names = ("first", "layers", "heads", "columns", "starts", "out")
     places = addresses(*[getattr(probe, name) for name in names])

@@ -23,7 +23,7 @@ class PackedAdapters:
     Attributes:
         products: ``VelocityLowRank`` of each adapter, layer and matrix, in this order. The memory
             that they point to lives as long as this object.
-        most_rank: the highest rank of any of them.
+        max_rank: the highest rank of any of them.
     """
 
     def __init__(self, adapters: Sequence[Adapter], shape: LlamaShape, panel: int) -> None:
@@ -35,12 +35,12 @@ class PackedAdapters:
             for layer in range(shape.num_hidden_layers)
             for matrix in MATRICES
         ]
-        self.products = (library.NativeLowRank * len(made))(*made)
-        self.most_rank = max((product.rank for product in made), default=0)
+        self.products = (library.VelocityLowRank * len(made))(*made)
+        self.max_rank = max((product.rank for product in made), default=0)
 
-    def _packed(self, product: LowRank | None) -> library.NativeLowRank:
+    def _packed(self, product: LowRank | None) -> library.VelocityLowRank:
         if product is None:
-            return library.NativeLowRank()
+            return library.VelocityLowRank()
         outputs, rank = product.up.shape
         spans = torch.tensor(
             [_span(row) for row in product.up.t()], dtype=torch.int32, device="cpu"
@@ -49,7 +49,7 @@ class PackedAdapters:
         up = whole.unflatten(0, (-1, self._panel)).transpose(1, 2).contiguous()
         down = product.down.contiguous()
         self._held += [up, down, spans]
-        return library.NativeLowRank(
+        return library.VelocityLowRank(
             down=address(down), up=address(up), spans=address(spans), rank=rank
         )
 

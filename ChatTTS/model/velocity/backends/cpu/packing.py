@@ -28,9 +28,9 @@ from .fingerprint import PageChecksum, fingerprint
 from .packed_files import PackedFile, warn_not_kept
 
 # Smaller models are packed so fast that a file is not worth it.
-_LEAST_CACHED = 64 << 20
+_MIN_CACHED = 64 << 20
 # Smaller pieces of memory do not use huge pages.
-_LEAST_HUGE = 64 << 20
+_MIN_HUGE = 64 << 20
 _NORMS = ("attention_norm", "mlp_norm")
 
 
@@ -112,7 +112,7 @@ def packed_weights(
     """
     source = _Source(file, kind, shard or Shard(file.shape))
     layout = _layout(team, source)
-    kept = _file(team, source, layout) if layout.size >= _LEAST_CACHED else None
+    kept = _file(team, source, layout) if layout.size >= _MIN_CACHED else None
     if kept is not None:
         try:
             if (data := kept.mapped()) is not None:
@@ -141,7 +141,7 @@ def private_memory(size: int) -> Tensor:
         memory = mmap.mmap(-1, size)
     else:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)
-    if size >= _LEAST_HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
+    if size >= _MIN_HUGE and hasattr(mmap, "MADV_HUGEPAGE"):
         with suppress(OSError):  # the system's choice
             memory.madvise(mmap.MADV_HUGEPAGE)
     return torch.frombuffer(memory, dtype=torch.uint8)

@@ -94,7 +94,7 @@ class DecodeSteps:
         self._llama, self._embed, self._pool, self._recorder = llama, embed, pool, recorder
         self._max_positions, self._attention = max_positions, attention
         self._is_code = kind is Pass.CODE
-        self._end = embed.num_audio_tokens - 1 if end is None else end
+        self._end = embed.end_of_speech if end is None else end
         self._drawn_width = num_codebooks if self._is_code else 1
         width = -(-max_positions // pool.shape[4])
         rows = max_rows + 1  # the last one is for padded writes

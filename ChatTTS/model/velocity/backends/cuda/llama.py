@@ -57,7 +57,7 @@ class AttentionMetadata:
 
 
 class TritonLlama:
-    """See :class:`~ChatTTS.model.velocity.backends.torch.llama.LlamaModel`.
+    """See :class:`~ChatTTS.model.velocity.loaded_model.LlamaModel`.
 
     Blocks are [layers, 2 (keys, values), kv heads, positions, head size], in the dtype of the
     weights.

@@ -17,7 +17,7 @@ from torch import Tensor
 from .....utils.progress import progress
 from ....cuda.failures import patience, wait_for
 from ....cuda.support import on_device
-from ....devices.precision import ieee_float32
+from ....devices.tf32 import ieee_float32
 from ....draws import Pass
 from ....embed import RowKind
 from ...configs import SchedulerConfig

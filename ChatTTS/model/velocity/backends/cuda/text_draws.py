@@ -1,7 +1,7 @@
 """Draws of text ids on the device, for vocabularies too large for the kernel of the codes.
 
-Probabilities are integers, as in :mod:`.kernels.sampling`. Torch adds floating-point numbers on a
-GPU in an order that differs between calls and between numbers of rows; sums of integers are exact
+Probabilities are integers, as in ``kernels/cuda/sampling.py``. Torch adds floating-point numbers on
+a GPU in an order that differs between calls and between numbers of rows; sums of integers are exact
 in any order. So no bit of a row depends on the other rows, or on the run.
 """
 

@@ -157,14 +157,14 @@ class RanksExecutor(ExecutorBase):
             ChatTTSError: a file cannot be used, or a size does not fit.
         """
         config, folder = self._config, asset_folder(self._config.model.folder)
-        self.model = Config.from_file(folder / "config.json")
-        shape = read_llama_shape(folder / "gpt" / "config.json", self.model.gpt)
+        self.checkpoint = Config.from_file(folder / "config.json")
+        shape = read_llama_shape(folder / "gpt" / "config.json", self.checkpoint.gpt)
         shard_of(config.parallel, shape, config.parallel.world_size - 1)
         placement = choose_placement("cpu", config.model.dtype)
-        self.embed = load_embed(folder / "Embed.safetensors", self.model.embed, placement)
+        self.embed = load_embed(folder / "Embed.safetensors", self.checkpoint.embed, placement)
         if self._tokenizer is None:
             self._tokenizer = Tokenizer(folder / "tokenizer")
-            self._tokenizer.check_ids(self.model.gpt.num_text_tokens)
+            self._tokenizer.check_ids(self.checkpoint.gpt.num_text_tokens)
         self.end_of_text = self._tokenizer.end_of_refine
 
     def _check_equal(self) -> None:

@@ -8,7 +8,7 @@ _LENGTH_BYTES = 8
 # Comes before the first message: what a process printed until then is none.
 _MARK = b"\n\0messages of a rank\0\n"
 # A longer one is no message, but something else that was written into the pipe.
-_MOST_BYTES = 1 << 40
+_MAX_BYTES = 1 << 40
 
 
 def write_mark(pipe: IO[bytes]) -> None:
@@ -47,7 +47,7 @@ def read_message(pipe: IO[bytes]) -> bytes | None:
     try:
         length = pipe.read(_LENGTH_BYTES)
         count = int.from_bytes(length, "little")
-        if count > _MOST_BYTES:
+        if count > _MAX_BYTES:
             return None
         message = pipe.read(count) if len(length) == _LENGTH_BYTES else b""
     except (OSError, ValueError, MemoryError):

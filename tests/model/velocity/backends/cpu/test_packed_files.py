@@ -34,7 +34,7 @@ def team() -> Team:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of packed weights; here small models have files as well."""
-    monkeypatch.setattr(packing, "_LEAST_CACHED", 0)
+    monkeypatch.setattr(packing, "_MIN_CACHED", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "chattts-velocity" / "packed"
 
@@ -90,7 +90,7 @@ import os, sys, threading
 from pathlib import Path
 from ChatTTS.model.velocity.backends.cpu import packed_files, packing
 from tests.support.velocity_models import make_shape, make_team, save_llama, wait_for_writers
-packing._LEAST_CACHED = 0
+packing._MIN_CACHED = 0
 if sys.argv[2] == "slow":
     packed_files._SECONDS_AT_EXIT = 0
 team, file = make_team(1), save_llama(Path(sys.argv[1]), make_shape())

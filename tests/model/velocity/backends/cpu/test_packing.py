@@ -46,7 +46,7 @@ def team() -> Team:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of packed weights; here small models have files as well."""
-    monkeypatch.setattr(packing, "_LEAST_CACHED", 0)
+    monkeypatch.setattr(packing, "_MIN_CACHED", 0)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "chattts-velocity" / "packed"
 
@@ -69,9 +69,9 @@ def test_packed_weights_are_mapped_the_second_time(
     assert [path.stat().st_size for path in cache.iterdir()] == [
         len(first.data) + PageChecksum.size
     ]
-    monkeypatch.setattr(packing, "_LEAST_CACHED", 1 << 40)
+    monkeypatch.setattr(packing, "_MIN_CACHED", 1 << 40)
     in_memory = packed_weights(team, file, kind)
-    monkeypatch.setattr(packing, "_LEAST_CACHED", 0)
+    monkeypatch.setattr(packing, "_MIN_CACHED", 0)
     monkeypatch.setattr(LlamaFile, "layer", refuse)
     second = packed_weights(team, file, kind)
     assert second.offsets == first.offsets == in_memory.offsets
@@ -302,7 +302,7 @@ from pathlib import Path
 from ChatTTS.model.velocity.backends.cpu import packing
 from tests.support.velocity_models import make_shape, make_team, save_llama, wait_for_writers
 logging.basicConfig(format="%(message)s")
-packing._LEAST_CACHED = 0
+packing._MIN_CACHED = 0
 team, file = make_team(1), save_llama(Path(sys.argv[1]), make_shape())
 os.environ["XDG_CACHE_HOME"] = sys.argv[1]
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

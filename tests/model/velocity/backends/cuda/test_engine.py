@@ -153,7 +153,7 @@ def test_what_steps_read_outlives_their_recording(monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def bare() -> DecodeSteps:
     """Steps of at most three rows that compute nothing; one row is laid out."""
-    embed: Any = SimpleNamespace(num_codebooks=4, num_audio_tokens=626, code=nn.Embedding(8, 16))
+    embed: Any = SimpleNamespace(num_codebooks=4, end_of_speech=625, code=nn.Embedding(8, 16))
     none: Any = None
     steps = DecodeSteps(
         none, embed, torch.zeros(4, 1, 2, 1, 8, 4), none, max_rows=3, max_positions=32

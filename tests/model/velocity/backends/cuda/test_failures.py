@@ -292,7 +292,7 @@ def test_an_abort_and_too_little_memory_at_once() -> None:
 
 def test_rows_are_emptied_after_a_call_that_failed() -> None:
     """They would go on writing into blocks of other sequences; and the turns stay in step."""
-    embed: Any = SimpleNamespace(num_codebooks=4, num_audio_tokens=626, code=nn.Embedding(8, 16))
+    embed: Any = SimpleNamespace(num_codebooks=4, end_of_speech=625, code=nn.Embedding(8, 16))
     none: Any = None
     pool = torch.zeros(4, 1, 2, 1, 8, 4)
     steps = decode.DecodeSteps(none, embed, pool, none, max_rows=3, max_positions=32)

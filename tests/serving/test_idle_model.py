@@ -15,6 +15,7 @@ from ChatTTS.model.velocity.metrics import Metrics
 from ChatTTS.serving.errors import UnavailableError
 from ChatTTS.serving.observe.engine_metrics import ENGINE_METRICS, EngineState
 from ChatTTS.serving.requests.jobs import SpeechJob
+from ChatTTS.serving.speech import idle_model
 from ChatTTS.serving.speech.idle_model import IdleModel
 from ChatTTS.serving.speech.local_model import LocalModel
 
@@ -83,7 +84,9 @@ class Loads:
 
 
 @pytest.fixture
-def loads() -> Loads:
+def loads(monkeypatch: pytest.MonkeyPatch) -> Loads:
+    """Its models are small, and a full collection of the tests' objects takes long."""
+    monkeypatch.setattr(idle_model, "return_free_memory", lambda: None)
     return Loads()
 
 

@@ -6,6 +6,7 @@ A call is a pipeline: texts -> utterances -> (refined) -> frames -> samples.
 from __future__ import annotations
 
 import functools
+import gc
 import logging
 import threading
 import weakref
@@ -220,6 +221,7 @@ class Chat(ScriptCalls):
         if model is not None:
             model.gpt.close()
             del model
+            gc.collect()  # what is in a cycle is not freed before
             give_back_memory()
             return_free_memory()
 

@@ -50,10 +50,11 @@ def known_languages(registered: Iterable[str] = ()) -> tuple[str, ...]:
 
 def find_language(name: str | None, known: Collection[str]) -> str | None:
     """Return the code that a name such as ``en_US`` or ``zh-Hans`` means; ``None`` for none."""
-    if name is None or name in known:
-        return name
-    primary = name.lower().replace("_", "-").partition("-")[0]
-    return primary if primary in known else None
+    if name is None:
+        return None
+    spelled = {code.lower().replace("_", "-"): code for code in known}
+    whole = name.lower().replace("_", "-")
+    return spelled.get(whole) or spelled.get(whole.partition("-")[0])
 
 
 def language_name(code: str) -> str:

@@ -93,8 +93,13 @@ def check_engine_options(args: argparse.Namespace) -> None:
 
 
 def load_chat(choice: ModelChoice, args: argparse.Namespace, console: Console) -> Chat:
-    """Load the checkpoint by the options of :func:`~.options.add_engine_options`."""
+    """Load the checkpoint by the options of :func:`~.options.add_engine_options`, and say so."""
     console.note(f"loading the model: {choice.label}")
+    return new_chat(choice, args)
+
+
+def new_chat(choice: ModelChoice, args: argparse.Namespace) -> Chat:
+    """Load the checkpoint by the options of :func:`~.options.add_engine_options`."""
     from ..core import Chat
     from ..text.named_functions import register_named
 

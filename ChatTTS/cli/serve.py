@@ -16,7 +16,7 @@ from ..errors import ChatTTSError, ConfigError, EngineDeadError, EngineUnavailab
 from ..utils.garbage import leave_out_objects, unwatched
 from .configuration import make_configurable
 from .console import Console, UsageError, counted
-from .model import ModelChoice, check_engine_options, choose_model, load_chat
+from .model import ModelChoice, check_engine_options, choose_model, load_chat, new_chat
 from .options import Commands, add_command, read_lexicon
 from .replicas import default_running, replicated, wants_replicas
 from .serve_options import GRPC_PORT, LIMITS, SCRIPT_LIMITS, SCRIPT_SIZES, add_options
@@ -117,12 +117,12 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
             note(f"loading the model: {choice.label}")
         model: Chat | SpeechModel
         if wants_replicas(args):
-            if settings.idle_unload_seconds is not None:
+            if args.idle_unload is not None:
                 raise UsageError("--idle-unload is for a server without replicas: leave one out")
             running = settings.limits.running
             model = stack.enter_context(replicated(args, running, choice, console))
         else:
-            model = _own_model(choice, _with_memory(args, settings), settings, console)
+            model = _own_model(choice, _with_memory(args, settings), console)
         stack.enter_context(unwatched())
         stack.enter_context(quick_turns())
         try:
@@ -136,19 +136,19 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
 
 
 def _own_model(
-    choice: ModelChoice, args: argparse.Namespace, settings: Settings, console: Console
+    choice: ModelChoice, args: argparse.Namespace, console: Console
 ) -> Chat | SpeechModel:
     """Return the model in this process, which is unloaded while it is idle if that is wanted."""
     chat = load_chat(choice, args, console)
-    if settings.idle_unload_seconds is None:
+    if args.idle_unload is None:
         return chat
     from ..serving.speech.idle_model import IdleModel
     from ..serving.speech.local_model import LocalModel
 
     def load() -> LocalModel:
-        return LocalModel(load_chat(choice, args, console))
+        return LocalModel(new_chat(choice, args))
 
-    return IdleModel(LocalModel(chat), load, settings.idle_unload_seconds)
+    return IdleModel(LocalModel(chat), load, args.idle_unload)
 
 
 def _with_memory(args: argparse.Namespace, settings: Settings) -> argparse.Namespace:
@@ -216,6 +216,8 @@ def _settings(args: argparse.Namespace) -> Settings:
         if given is not None and not math.isfinite(given):
             raise ConfigError(f"{option[2:]} must be a number of MB, not {given}")
         named[field] = None if given is None else int(given * MEBI)
+    if args.idle_unload is not None and not args.idle_unload > 0:
+        raise ConfigError(f"idle-unload must be seconds, above 0, not {args.idle_unload}")
     check_engine_options(args)
     running = default_running(args)  # also checks the options for replicas
     if named["running"] is None:
@@ -247,7 +249,6 @@ def _settings(args: argparse.Namespace) -> Settings:
         names=tuple(args.name),
         trusted_proxies=tuple(args.trust_proxy),
         result_cache_bytes=args.result_cache * MEBI,
-        idle_unload_seconds=args.idle_unload,
         drain_seconds=args.drain_delay,
         shutdown_seconds=args.shutdown_seconds,
         log_texts=args.log_texts,

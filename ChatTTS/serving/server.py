@@ -118,9 +118,6 @@ class Server:
             starting.callback(service.shut_down_threads)
             lag = asyncio.create_task(watch_loop(service.metrics.observe_loop_lag), name="loop lag")
             starting.callback(lag.cancel)
-            if isinstance(service.model, IdleModel):
-                watching = asyncio.create_task(service.model.watch(), name="idle model")
-                starting.callback(watching.cancel)
             authenticator = Authenticator(settings.api_keys)
             self.scripts = scripts = ScriptJobs(service)
             starting.push_async_callback(scripts.close)
@@ -150,6 +147,9 @@ class Server:
             await service.in_reader_thread(load_readers_and_codecs)
             await service.warm_up()
             await scripts.start()
+            if isinstance(service.model, IdleModel):
+                watching = asyncio.create_task(service.model.watch(), name="idle model")
+                starting.callback(watching.cancel)
             log_memory(service.model.engines(), settings)
             self._exit = starting.pop_all()
         return self

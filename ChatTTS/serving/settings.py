@@ -131,8 +131,6 @@ class Settings:
         drain_seconds: time at the end in which ``/ready`` fails and requests are still accepted,
             so that a load balancer sends them to other servers.
         shutdown_seconds: time after that for running requests to finish.
-        idle_unload_seconds: time without a request after which the memory of the model goes back to
-            the system; the next request loads it again. ``None`` keeps it.
         log_texts: whether logs may contain texts.
         guard: the guard of requests that name none: ``retry``, ``report`` or ``None``. Speech that
             is sent while it is generated then has ``report`` in place of ``retry``.
@@ -166,7 +164,6 @@ class Settings:
     result_cache_bytes: int = 0
     drain_seconds: float = 0.0
     shutdown_seconds: float = 20.0
-    idle_unload_seconds: float | None = None
     log_texts: bool = False
     guard: str | None = None
     lexicon: Lexicon = field(default_factory=Lexicon, repr=False)
@@ -196,8 +193,6 @@ class Settings:
         for name in ("drain_seconds", "shutdown_seconds"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must be 0 or more")
-        if self.idle_unload_seconds is not None and not self.idle_unload_seconds > 0:
-            raise ConfigError("idle_unload_seconds must be above 0")
         ports = [port for port in (self.port, self.grpc_port, self.wyoming_port) if port]
         if len(ports) != len(set(ports)):
             raise ConfigError(

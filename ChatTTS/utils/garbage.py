@@ -29,16 +29,26 @@ def unwatched() -> Iterator[None]:
         gc.unfreeze()
 
 
-def return_free_memory() -> None:
-    """Free what is in cycles, and give memory that nothing uses back to the system.
+@contextmanager
+def everything_watched() -> Iterator[None]:
+    """Have the garbage collector leave out nothing within this context.
 
-    The C library keeps freed memory for later. Only glibc can be asked to return it.
+    Afterwards it leaves out all objects that there are then, if it did leave out some before.
     """
     were_left_out = gc.get_freeze_count()
     gc.unfreeze()
-    gc.collect()
-    if were_left_out:
-        gc.freeze()
+    try:
+        yield
+    finally:
+        if were_left_out:
+            gc.freeze()
+
+
+def return_free_memory() -> None:
+    """Give memory that nothing uses back to the system.
+
+    The C library keeps freed memory for later. Only glibc can be asked to return it.
+    """
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

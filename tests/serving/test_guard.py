@@ -203,7 +203,7 @@ def test_faults_are_counted(
         return faults, value("chattts_retries_total") or 0.0
 
     before = counts()
-    caplog.set_level("INFO", "ChatTTS.serving.requests.request")
+    caplog.set_level("INFO", "ChatTTS.serving.requests")
     scripted(monkeypatch, *[True] * 4)
     ask(guarded, stream=False)
     assert counts() == (before[0] + 1, before[1] + 3)

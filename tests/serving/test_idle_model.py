@@ -145,14 +145,47 @@ def test_a_client_that_leaves_while_it_is_loaded_does_not_keep_it(loads: Loads) 
 def test_a_model_that_cannot_be_loaded_is_tried_again(loads: Loads) -> None:
     loads.unload()
     loads.fails = AssetError("the disk is gone")
-    with pytest.raises(UnavailableError, match="the disk is gone"):
+    with pytest.raises(UnavailableError, match="the log says why") as caught:
         asyncio.run(loads.speak())
+    assert caught.value.retry_after
     loads.fails = None
     asyncio.run(loads.speak())
     loads.unload()
     loads.idle.close()
     with pytest.raises(UnavailableError, match="shuts down"):
         asyncio.run(loads.speak())
+
+
+def test_those_that_wait_for_a_loading_that_fails_do_not_try_again(loads: Loads) -> None:
+    tries = 0
+
+    def load() -> Loaded:
+        nonlocal tries
+        tries += 1
+        assert loads.may_load.wait(PATIENCE)
+        raise AssetError("the disk is gone")
+
+    async def many() -> list[BaseException | None]:
+        loads.may_load.clear()
+        speaking = asyncio.gather(*(loads.speak() for _ in range(8)), return_exceptions=True)
+        await asyncio.sleep(0.05)
+        loads.may_load.set()
+        return await asyncio.wait_for(speaking, PATIENCE)
+
+    loads.unload()
+    loads.idle._load = load  # type: ignore[assignment]
+    assert {type(error) for error in asyncio.run(many())} == {UnavailableError}
+    assert tries < 8
+
+
+def test_a_model_that_cannot_be_closed_is_left(loads: Loads) -> None:
+    def fails() -> None:
+        raise RuntimeError("the device is gone")
+
+    loads.models[0].close = fails  # type: ignore[method-assign]
+    loads.unload()
+    asyncio.run(loads.speak())
+    assert len(loads.models) == 2
 
 
 def test_counts_go_on_and_the_state_is_the_present_one(loads: Loads) -> None:

@@ -59,6 +59,7 @@ def test_names_of_languages() -> None:
     names = (None, "", "en", "EN_us", "zh-Hans", "fr-CA", "de", "english")
     found = [find_language(name, known) for name in names]
     assert found == [None, None, "en", "en", "zh", "fr", None, None]
+    assert [find_language(name, ("pt", "pt-BR")) for name in ("pt_br", "pt-PT")] == ["pt-BR", "pt"]
     assert [language_choice(known[:n]) for n in (1, 2, 3)] == ["en", "en or zh", KNOWN]
 
 

@@ -117,7 +117,7 @@ SPEECHES: dict[str, tuple[str, Any]] = {
 
 
 def requests(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
-    records = (r for r in caplog.records if r.name == "ChatTTS.serving.requests.request")
+    records = (r for r in caplog.records if r.name == "ChatTTS.serving.requests")
     return [record.facts for record in records]  # type: ignore[attr-defined]
 
 
@@ -213,7 +213,7 @@ def test_a_flood_of_one_refusal_hides_no_other() -> None:
 
 def test_spoken_requests_are_never_left_out() -> None:
     throttle = RateLimitFilter(burst=1, clock=Clock())
-    name = "ChatTTS.serving.requests.request"
+    name = "ChatTTS.serving.requests"
     assert all(throttle.filter(record("%s", name, finish="stop")) for _ in range(100))
 
 

@@ -314,7 +314,7 @@ def test_a_client_that_leaves_frees_everything(
 def test_a_request_is_logged_without_its_text(
     client: Client, server: RunningServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level("INFO", logger="ChatTTS.serving.requests.request"):
+    with caplog.at_level("INFO", logger="ChatTTS.serving.requests"):
         client.stub.Synthesize(ask())
         client.refused(ask("..."))
     first, second = (vars(record)["facts"] for record in caplog.records)

@@ -56,7 +56,9 @@ def from_json(data: str | bytes, what: str, *, param: str | None = None) -> Any:
         BadRequestError: it is no JSON.
     """
     try:
-        return json.loads(data, parse_constant=_refuse)
+        # Of bytes, json.loads would guess the encoding, and take unpaired surrogates.
+        text = data.decode() if isinstance(data, bytes) else data
+        return json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise BadRequestError(f"{what} is not valid JSON", param=param) from error
 

@@ -16,7 +16,7 @@ from ...utils.locks import new_lock
 
 PACKAGE = "ChatTTS"
 # The lines of requests are always logged; the admission limits their number.
-_UNLIMITED = ("ChatTTS.serving.requests.request",)
+_UNLIMITED = ("ChatTTS.serving.requests",)
 _BURST, _PER_SECOND = 50, 2.0
 _MAX_KINDS = 1000
 

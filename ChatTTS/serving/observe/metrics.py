@@ -23,8 +23,8 @@ from ...pipeline.decode.schedules import FRAMES_PER_SECOND
 from ...pipeline.results import Piece
 from ...utils.lru import CacheCounts
 from ..errors import ServingError
-from ..observe.engine_metrics import ENGINE_METRICS, KV_BLOCK_POSITIONS, KV_BLOCKS, EngineState
 from ..requests.request import SpeechRequest
+from .engine_metrics import ENGINE_METRICS, KV_BLOCK_POSITIONS, KV_BLOCKS, EngineState
 
 # Upper bounds of the histograms' buckets.
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 30.0, 60.0)
@@ -142,7 +142,9 @@ class _CacheInfo(Collector):
         self._engines = engines
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        engines = self._engines()
+        engines = [engine for engine in self._engines() if engine.is_live]
+        if not engines:
+            return
         labels = {
             "block_size": KV_BLOCK_POSITIONS.over(engines),
             "num_gpu_blocks": KV_BLOCKS.over(engines),

@@ -13,7 +13,7 @@ from ...errors import ChatTTSError
 from ..errors import ServingError
 from .metrics import RequestRecord
 
-logger = logging.getLogger("ChatTTS.serving.requests.request")
+logger = logging.getLogger("ChatTTS.serving.requests")
 refusals = logging.getLogger("ChatTTS.serving.refusals")
 
 _MAX_SHOWN = 80  # characters of a text or an address

@@ -19,7 +19,7 @@ from ...audio.samples import Samples
 from ...errors import ChatTTSError
 from ...model.velocity.metrics import Metrics
 from ...pipeline.results import Piece
-from ...utils.garbage import return_free_memory
+from ...utils.garbage import everything_watched, return_free_memory
 from ...utils.locks import new_lock
 from ...utils.lru import CacheCounts
 from ..errors import UnavailableError
@@ -28,6 +28,8 @@ from ..requests.jobs import PieceStream, RefineJob, SpeechJob
 from .local_model import LocalModel
 
 logger = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 10.0  # after a model could not be loaded
 
 
 class IdleModel:
@@ -60,7 +62,7 @@ class IdleModel:
         # Held while the model is loaded or unloaded, which takes a second; and for a moment, around
         # the count of those that use it.
         self._changing, self._counting = new_lock(), new_lock()
-        self._users = 0
+        self._users = self._failures = 0
         self._last_use = clock()
         self._is_closed = False
 
@@ -84,14 +86,18 @@ class IdleModel:
         """
         with self._changing:
             with self._counting:
-                model = self._model if self._is_idle() else None
-                if model is None:
+                model = self._model
+                if model is None or not self._is_idle():
                     return False
-                self._model = None
+                # Together, so that counts never fall.
+                self._past, self._model = _sum(self._past, model.metrics()), None
             started = time.perf_counter()
-            self._past = _sum(self._past, model.metrics())
-            model.close()
-            del model
+            with everything_watched():
+                try:
+                    model.close()
+                except Exception:  # the next request loads another one
+                    logger.exception("the idle model could not be closed")
+                del model
             return_free_memory()
         logger.info("idle: the model was unloaded (%.2f s)", time.perf_counter() - started)
         return True
@@ -108,10 +114,13 @@ class IdleModel:
         """
         with self._counting:
             self._users += 1
+            failures = self._failures
             if self._model is not None:
                 return self._model
         try:
             with self._changing:  # one thread loads, and the others wait for it
+                if self._model is None and self._failures > failures:
+                    raise _unavailable()  # as for the thread that tried meanwhile
                 if self._model is None:
                     self._model = self._loaded_again()
                 return self._model
@@ -145,9 +154,8 @@ class IdleModel:
             model = self._load()
         except (ChatTTSError, OSError, MemoryError, RuntimeError) as error:
             logger.exception("the model, unloaded while idle, cannot be loaded again")
-            raise UnavailableError(
-                f"the model cannot be loaded again ({error}): try again later"
-            ) from error
+            self._failures += 1
+            raise _unavailable() from error
         logger.info("the model was loaded again (%.2f s)", time.perf_counter() - started)
         return model
 
@@ -196,8 +204,9 @@ class IdleModel:
 
     def engines(self) -> list[EngineState]:
         """Return the counts of the engines that were closed, and the present one, if any."""
-        past, model = EngineState(self._past, is_live=False), self._model
-        return [past] if model is None else [past, *model.engines()]
+        with self._counting:
+            past, model = EngineState(self._past, is_live=False), self._model
+            return [past] if model is None else [past, *model.engines()]
 
     def caches(self) -> Mapping[str, CacheCounts]:
         """Return the counts of the caches of voices; none while the model is unloaded."""
@@ -255,6 +264,13 @@ class _HeldStream:
                 was_open, self._is_open = self._is_open, False
             if was_open:
                 self._leave()
+
+
+def _unavailable() -> UnavailableError:
+    return UnavailableError(
+        "the model cannot be loaded again, and the log says why: try again later",
+        retry_after=_RETRY_SECONDS,
+    )
 
 
 def _sum(first: Metrics, second: Metrics) -> Metrics:

@@ -35,9 +35,9 @@ from ..requests.jobs import PieceStream, RefineJob, SpeechJob
 from ..requests.request import SpeechRequest, check_pauses
 from ..requests.segments import SegmentStream, is_ssml, read_marked
 from ..settings import Settings
-from ..speech.speech_model import SpeechModel
 from . import warm_up
 from .speech import ResultCache, Speech
+from .speech_model import SpeechModel
 from .voices import FoundVoice, Voices
 
 logger = logging.getLogger(__name__)

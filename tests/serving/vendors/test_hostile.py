@@ -54,7 +54,16 @@ def all_routes() -> Iterator[WholeServer]:
         yield running
 
 
-@pytest.mark.parametrize("body", [b"{", b'{"text": "\xff"}', b'{"text": NaN}'])
+BROKEN = [
+    b"{",
+    b'{"text": "\xff"}',
+    b'{"text": NaN}',
+    b'{"text": "Hello \xed\xa0\x80 there."}',  # an unpaired surrogate, as if it were UTF-8
+    '{"text": "Hello \\ud800 there."}'.encode("utf-16"),
+]
+
+
+@pytest.mark.parametrize("body", BROKEN)
 @pytest.mark.parametrize(
     "path", ["/tts", "/tts/bytes", "/v1/speak", "/v1/text-to-speech/clara", "/v1/audio/scripts"]
 )

@@ -174,7 +174,7 @@ class Speaker:
         except VoiceError as error:
             if _looks_like_sample(data):
                 raise VoiceError(
-                    "this is no speaker string but a sample prompt: give it as spk_smp, with "
+                    "this is a sample prompt, not a speaker string: give it as spk_smp, with "
                     "its transcript as txt_smp"
                 ) from error
             raise
@@ -240,7 +240,7 @@ def _unpack_sample(sample: str, num_codebooks: int | None = None) -> NDArray[np.
     rows, columns = (int(n) for n in np.frombuffer(raw[:_HEADER_BYTES], dtype="<u2"))
     if rows == 0 or columns == 0 or (num_codebooks is not None and rows != num_codebooks):
         raise VoiceError(
-            f"this is no sample prompt of this model: it says {rows} x {columns} codes where "
+            f"this is not a sample prompt of this model: it says {rows} x {columns} codes where "
             f"{num_codebooks} rows are needed; was a speaker string (spk_emb) given as spk_smp?"
         )
     codes = _decompress(raw[_HEADER_BYTES:], "sample prompt")
@@ -267,7 +267,7 @@ def _decompress(data: bytes, what: str) -> NDArray[Any]:
     try:
         raw = decompressor.decompress(data, _MAX_BYTES)
     except lzma.LZMAError as error:
-        raise VoiceError(f"this is no {what}, or a damaged one") from error
+        raise VoiceError(f"this is not a {what}, or a damaged one") from error
     if not raw or not decompressor.eof or len(raw) % 2:
         raise _cut_off(what)
     return np.frombuffer(raw, dtype="<u2")
@@ -287,7 +287,7 @@ def _decode_base16384(text: str, what: str) -> bytes:
     body = text.strip() if len(text) <= _MAX_BYTES else text
     if len(body) > _MAX_BYTES or base16384.TEXT.fullmatch(body) is None:
         raise VoiceError(
-            f"this is no {what}: it must be the text that ChatTTS gave, unshortened "
+            f"this is not a {what}: it must be the text that ChatTTS gave, unshortened "
             f"(got {body[:12]!r}...)"
         )
     try:
@@ -295,8 +295,8 @@ def _decode_base16384(text: str, what: str) -> bytes:
     except base16384.IncompleteError as error:
         raise _cut_off(what) from error
     except ValueError as error:  # the length contradicts the last character
-        raise VoiceError(f"this is no {what}, or a damaged one") from error
+        raise VoiceError(f"this is not a {what}, or a damaged one") from error
 
 
 def _cut_off(what: str) -> VoiceError:
-    return VoiceError(f"this is no {what}, or one that was cut off: give all of its text")
+    return VoiceError(f"this is not a {what}, or one that was cut off: give all of its text")

@@ -36,6 +36,6 @@ def _function(place: str) -> TextFunction:
             "install its module, or name its folder in PYTHONPATH"
         ) from error
     if not callable(found):
-        raise ConfigError(f"{shown(place)} is no function")
+        raise ConfigError(f"{shown(place)} is not a function")
     function: TextFunction = found
     return function

@@ -71,9 +71,9 @@ def test_strings_are_those_of_the_preset(length: int) -> None:
 @pytest.mark.parametrize(
     ("voice", "message"),
     [
-        ("", "no speaker string"),
-        ("hello", "no speaker string"),
-        ("一丁丂七", "no speaker string"),
+        ("", "not a speaker string"),
+        ("hello", "not a speaker string"),
+        ("一丁丂七", "not a speaker string"),
         (torch.randn(WIDTH - 1), f"has {WIDTH} values, this one {WIDTH - 1}"),
         (torch.zeros(WIDTH), "all zero"),
         (torch.full((WIDTH,), torch.nan), "finite"),
@@ -107,7 +107,7 @@ def test_damaged_speakers(speaker: Speaker) -> None:
             speaker.vector(text[:kept])
     other_end = text[:-1] + chr(ord(text[-1]) + 1)
     for damaged in (other_end, text[:99] + text[100:], text[:50] + "\u8dff" * 9 + text[59:]):
-        with pytest.raises(VoiceError, match="no speaker string, or"):
+        with pytest.raises(VoiceError, match="not a speaker string, or"):
             speaker.vector(damaged)
 
 

@@ -57,7 +57,7 @@ def test_sample_prompts_as_tensors(standard: Chat) -> None:
     assert torch.equal(again, codes.int())
     with pytest.raises(VoiceError, match="2 dimensions"):
         standard.speaker.encode_prompt(codes.unsqueeze(0))
-    with pytest.raises(VoiceError, match="no sample prompt"):
+    with pytest.raises(VoiceError, match="not a sample prompt"):
         standard.speaker.decode_prompt("hello")
 
 

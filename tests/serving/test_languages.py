@@ -153,7 +153,7 @@ def test_functions_are_registered_by_their_names() -> None:
     for place, message in (
         ("tests.nowhere:read", "cannot be imported: ModuleNotFoundError"),
         (f"{__name__}:nothing", "cannot be imported: AttributeError"),
-        (f"{__name__}:SAID", "is no function"),
+        (f"{__name__}:SAID", "is not a function"),
         ("math:sqrt", "cannot read de: it must take a text"),
     ):
         with pytest.raises(ConfigError, match=message):

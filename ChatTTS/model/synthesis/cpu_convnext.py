@@ -199,7 +199,7 @@ def _shape(block: Any) -> tuple[int, int, int, int, float]:
         )
         shape = (channels, up.out_features, kernel, dilation, norm.eps)
     except AttributeError as error:
-        raise ConfigError(f"{type(block).__name__} is no ConvNeXt block ({error})") from None
+        raise ConfigError(f"{type(block).__name__} is not a ConvNeXt block ({error})") from None
     if not fits:
         raise ConfigError(
             "the kernels take ConvNeXt blocks of an odd depthwise convolution that keeps the "

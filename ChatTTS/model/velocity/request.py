@@ -82,7 +82,7 @@ def _copy(prompt: Prompt) -> Prompt:
         )
     except Exception as error:  # from a class of the caller's
         raise TextError(
-            f"{shown(prompt)} is no prompt ({type(error).__name__}: {error}); make it with "
+            f"{shown(prompt)} is not a prompt ({type(error).__name__}: {error}); make it with "
             "Tokenizer.prompt"
         ) from error
 

@@ -198,7 +198,7 @@ def approximate() -> nn.Module:
     [
         ([], "all of one shape"),
         ([ours(16), ours(32)], "all of one shape"),
-        ([nn.Linear(3, 3)], "Linear is no ConvNeXt block"),
+        ([nn.Linear(3, 3)], "Linear is not a ConvNeXt block"),
         ([adaptive()], "LayerNorm"),
         ([approximate()], "exact GELU"),
     ],

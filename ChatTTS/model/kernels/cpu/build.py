@@ -87,11 +87,13 @@ def library(*, anew: bool = False) -> Library:
         return found
     code = _compile(compiler, folder)
     for reason in trouble:
-        logger.warning("%s; the CPU kernels were compiled anew", reason)
+        logger.warning("%s; the CPU kernels were compiled again", reason)
     try:
         path = _keep(folder, name, code)
     except OSError as error:
-        logger.warning("the CPU kernels are not kept, every start compiles them anew: %s", error)
+        logger.warning(
+            "the CPU kernels are not kept, so every start compiles them again: %s", error
+        )
         path = None
     return Library(name, code, path, new=True)
 
@@ -160,7 +162,7 @@ def _compiler() -> list[str]:
     try:
         named = shlex.split(os.environ.get("CXX", ""))
     except ValueError as error:
-        raise BuildError(f"the environment variable CXX is no command ({error})") from error
+        raise BuildError(f"the environment variable CXX is not a command ({error})") from error
     for command in [named] if named else [[name] for name in _COMPILERS]:
         if shutil.which(command[0]) is not None:
             return [*command, *_FLAGS, *_for_which_cpu(command)]

@@ -81,7 +81,7 @@ def test_damaged_kernels_are_compiled_anew(
     found = build.library()
     assert found.code == workshop.compiled.read_bytes()
     assert [record.getMessage() for record in caplog.records] == [
-        f"{file} was damaged; the CPU kernels were compiled anew"
+        f"{file} was damaged; the CPU kernels were compiled again"
     ]
     assert list(workshop.cache.iterdir()) == [file]
     assert file.read_bytes() == found.code
@@ -131,14 +131,14 @@ def test_kernels_of_another_user_are_compiled_anew(
     assert build.library().new
     assert stat.S_IMODE(file.stat().st_mode) & 0o022 == 0
     assert caplog.messages == [
-        f"{file} may be written by other users (mode 0664); the CPU kernels were compiled anew"
+        f"{file} may be written by other users (mode 0664); the CPU kernels were compiled again"
     ]
     planted = file.with_name("planted")
     file.rename(planted)
     file.symlink_to(planted)
     assert build.library().new
     assert not file.is_symlink()
-    assert caplog.messages[1:] == [f"{file} is a link; the CPU kernels were compiled anew"]
+    assert caplog.messages[1:] == [f"{file} is a link; the CPU kernels were compiled again"]
     assert workshop.runs == 3
 
 
@@ -153,7 +153,7 @@ def test_a_cache_folder_of_another_user(
     assert not isinstance(load().llama, TorchLlama)
     assert len(caplog.messages) == 1
     assert "belongs to another user" in caplog.text
-    assert "every start compiles them anew" in caplog.text
+    assert "every start compiles them again" in caplog.text
     assert "XDG_CACHE_HOME" in caplog.text
     assert workshop.runs == 2
     assert {path: path.stat() for path in workshop.cache.iterdir()} == before
@@ -195,7 +195,7 @@ def assert_works_unkept(caplog: pytest.LogCaptureFixture, why: str) -> None:
     assert not isinstance(load().llama, TorchLlama)
     warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
     assert len(warnings) == 1
-    assert "every start compiles them anew" in warnings[0]
+    assert "every start compiles them again" in warnings[0]
     assert why in warnings[0]
 
 

@@ -87,20 +87,20 @@ class PackedFile:
         try:
             with self._folder.reading(self._name) as file:
                 if os.fstat(file.fileno()).st_size != self._size + PageChecksum.size:
-                    logger.warning("%s has another size than it should: packing anew", path)
+                    logger.warning("%s has the wrong size: the weights are packed again", path)
                     return None
                 memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         except FileNotFoundError:
             return None
         except UnsafeFileError as error:
-            logger.warning("%s: packing anew", error)
+            logger.warning("%s: the weights are packed again", error)
             return None
         whole = torch.frombuffer(memory, dtype=torch.uint8)
         sums = PageChecksum()
         for start, end in self._sections:
             sums.update(whole[start:end].numpy())
         if sums.digest() != whole[self._size :].numpy().tobytes():
-            logger.warning("%s was damaged: packing anew", path)
+            logger.warning("%s was damaged: the weights are packed again", path)
             return None
         self._prune()
         return whole[: self._size]
@@ -175,4 +175,4 @@ def _yield_to_others() -> None:
 
 def warn_not_kept(error: OSError | ValueError | OutOfThreadsError) -> None:
     """Log that there is no file of packed weights, and why."""
-    logger.warning("packed weights are not kept, every start packs them anew: %s", error)
+    logger.warning("packed weights cannot be kept, so every start packs them again: %s", error)

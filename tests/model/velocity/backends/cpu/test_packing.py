@@ -207,7 +207,7 @@ def test_a_damaged_file_is_made_anew(
     assert path.read_bytes() == whole
     (message,) = caplog.messages
     assert message.startswith(str(path))
-    assert message.endswith("packing anew")
+    assert message.endswith("the weights are packed again")
 
 
 def test_a_file_of_another_user_is_made_anew(
@@ -218,7 +218,9 @@ def test_a_file_of_another_user_is_made_anew(
     whole = path.read_bytes()
     path.chmod(0o666)
     packed_weights(team, file, "float32")
-    assert caplog.messages == [f"{path} may be written by other users (mode 0666): packing anew"]
+    assert caplog.messages == [
+        f"{path} may be written by other users (mode 0666): the weights are packed again"
+    ]
     assert path.read_bytes() == whole
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -237,7 +239,7 @@ def test_a_folder_of_another_user_is_left_alone(
     give_to_another_user(cache, monkeypatch)
     assert packed_weights(team, file, "float32").data.equal(expected)
     (message,) = caplog.messages
-    assert "every start packs them anew" in message
+    assert "every start packs them again" in message
     assert "belongs to another user" in message
     assert path.read_bytes() == damaged
 
@@ -256,7 +258,7 @@ def assert_made_in_memory(
     norm = weights.data[weights.offsets[-1, "final_norm"] :][: 4 * 64].view(torch.float32)
     assert norm.equal(file.final_norm())
     (message,) = caplog.messages
-    assert "every start packs them anew" in message
+    assert "every start packs them again" in message
     assert why in message
     assert list(cache.iterdir()) == []
     assert open_files() <= before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .config import (
-    MAX_HEADS,
+    MOST_HEADS,
     AlignmentHeads,
     Config,
     ConvNetConfig,
@@ -20,7 +20,7 @@ from .config import (
 )
 
 __all__ = [
-    "MAX_HEADS",
+    "MOST_HEADS",
     "AlignmentHeads",
     "Config",
     "ConvNetConfig",

@@ -21,7 +21,7 @@ T = TypeVar("T")
 # Pairs of a layer and an attention head, each counted from 0.
 AlignmentHeads: TypeAlias = tuple[tuple[int, int], ...]
 # More of them in a request are refused.
-MAX_HEADS = 64
+MOST_HEADS = 64
 
 # Upper bounds of all sizes, checked before any module is built. Sizes that the weights have, too,
 # are compared with these later. The bounds keep that cheap, and limit sizes that no weight has.
@@ -296,8 +296,10 @@ def checked_heads(given: Any, gpt: GPTConfig, where: str = "") -> AlignmentHeads
             f"{name} must be pairs of a layer and a head, such as [[2, 0], [3, 1]], not "
             f"{shown(given)}"
         ) from error
-    if len(heads) > MAX_HEADS or len(set(heads)) < len(heads):
-        raise ConfigError(f"{name} must be at most {MAX_HEADS} different heads, not {shown(given)}")
+    if len(heads) > MOST_HEADS or len(set(heads)) < len(heads):
+        raise ConfigError(
+            f"{name} must be at most {MOST_HEADS} different heads, not {shown(given)}"
+        )
     layers, count = gpt.num_hidden_layers, gpt.num_attention_heads
     for layer, head in heads:
         if not (0 <= layer < layers and 0 <= head < count):

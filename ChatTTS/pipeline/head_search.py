@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ..config import MAX_HEADS, AlignmentHeads
+from ..config import MOST_HEADS, AlignmentHeads
 from ..errors import GenerationError
 from ..model.generation import Cancellation, Delta, FinishReason
 from ..model.lora.names import BASE
@@ -116,7 +116,7 @@ def find_heads(model: Model, cancelled: Cancellation, *, show: bool = True) -> H
     """
     gpt = model.config.gpt
     heads = [(i, k) for i in range(gpt.num_hidden_layers) for k in range(gpt.num_attention_heads)]
-    parts = [heads[i : i + MAX_HEADS] for i in range(0, len(heads), MAX_HEADS)]
+    parts = [heads[i : i + MOST_HEADS] for i in range(0, len(heads), MOST_HEADS)]
     sentences = sample_sentences(model.config.defaults.language)
     candidates: list[_Candidate] = []
     codes: dict[_Key, NDArray[np.int64]] | None = None

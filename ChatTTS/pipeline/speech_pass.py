@@ -117,7 +117,7 @@ class SpeechPass:
                         gained.clear()
                     gained.append(update.delta.ids)
                     if update.delta.finish is not None:
-                        self._follow(utterance, gained)
+                        self._follow(utterance, frames.pop(utterance.text_index))
                 yield update
 
     def _follow(self, first: Utterance, frames: Sequence[torch.Tensor]) -> None:

@@ -53,7 +53,7 @@ def test_the_heads_that_follow_are_found(
     standard: Chat, monkeypatch: pytest.MonkeyPatch, together: int
 ) -> None:
     """A request takes a limited number of heads, so large models speak more than once."""
-    monkeypatch.setattr(head_search, "MAX_HEADS", together)
+    monkeypatch.setattr(head_search, "MOST_HEADS", together)
     with FollowingHeads(standard) as engine:
         found = find(standard)
     assert sorted(found.heads) == [(1, 2), (2, 0)]
@@ -94,7 +94,7 @@ def test_heads_are_scored_over_the_sentence_and_its_end(
 
 
 def test_speech_that_changes_does_not_mix(standard: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(head_search, "MAX_HEADS", 5)
+    monkeypatch.setattr(head_search, "MOST_HEADS", 5)
     with FollowingHeads(standard) as engine:
         engine.varies = True
         with pytest.raises(GenerationError, match="sample sentences"):

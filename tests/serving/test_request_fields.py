@@ -204,13 +204,13 @@ assert place in text
 exec(compile(text.replace(place, new + place), str(path), "exec"), vars(module))
 
 from ChatTTS.cli.commands import _parser
-from ChatTTS.serving.mcp import make_server
-from ChatTTS.serving.rest.schemas import BatchItem, PlainBody, RefineBody, SpeechBody
-from ChatTTS.serving.requests import SpeechRequest
-from ChatTTS.serving.rest.script_schemas import ScriptBody, ScriptForm
-from ChatTTS.serving.riva.request_parsing import parse_configuration
+from ChatTTS.serving.protocols.mcp import make_server
+from ChatTTS.serving.protocols.rest.schemas import BatchItem, PlainBody, RefineBody, SpeechBody
+from ChatTTS.serving.requests.request import SpeechRequest
+from ChatTTS.serving.protocols.rest.script_schemas import ScriptBody, ScriptForm
+from ChatTTS.serving.protocols.riva.request_parsing import parse_configuration
 from ChatTTS.serving.scripts.options import ScriptOptions
-from ChatTTS.serving.websocket.config import ContextConfig
+from ChatTTS.serving.protocols.websocket.config import ContextConfig
 
 for body in (SpeechBody, BatchItem, RefineBody, PlainBody, ScriptBody, ScriptForm):
     assert body.model_json_schema()["properties"]["grain"]["description"] == "How grainy."

@@ -188,7 +188,7 @@ import asyncio, json, os
 import numpy as np
 from ChatTTS.checkpoints.assets import locate
 from ChatTTS.config import Config
-from ChatTTS.serving.model import SpeechJob
+from ChatTTS.serving.requests.jobs import SpeechJob
 from ChatTTS.serving.replicas.messages import Opened
 from ChatTTS.utils.ray_cluster import cluster_at
 from ChatTTS.utils.ray_environment import prepare

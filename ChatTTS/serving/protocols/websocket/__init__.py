@@ -48,6 +48,6 @@ Closing codes: 1000 all was spoken, 1009 message too large, 1012 the server shut
 sockets, 4401 no valid key, 4408 idle.
 """
 
-from .route import PATH, add_to
+from .routes import PATH, add_to
 
 __all__ = ["PATH", "add_to"]

@@ -321,7 +321,7 @@ def test_a_file_that_may_be_no_longer(team: Team, tmp_path: Path) -> None:
     """A child process reaches its limit on file sizes while it writes the file."""
     done = run_python(LITTLE_ROOM, str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("packed weights are not kept") == 1
+    assert done.stderr.count("packed weights cannot be kept") == 1
     assert "File too large" in done.stderr
     assert list((tmp_path / "chattts-velocity" / "packed").iterdir()) == []
 

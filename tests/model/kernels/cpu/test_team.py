@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-_SOURCE = Path(__file__).parents[4] / "native_threads.cpp"
+_SOURCE = Path(__file__).parents[3] / "native_threads.cpp"
 
 
 @pytest.mark.slow

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from ChatTTS.params import InferCodeParams
 from ChatTTS.request_fields import (
     GUARDS,
     INTERFACES,
@@ -86,6 +87,11 @@ def test_the_document_has_the_table() -> None:
     """`python -m tests.make_fields` writes it."""
     text = DOCUMENT.read_text(encoding="utf-8")
     assert written(text) == text
+
+
+def test_every_parameter_is_one_of_the_calls() -> None:
+    known = {field.name for field in fields(InferCodeParams)}
+    assert {each.parameter for each in REQUEST_FIELDS if each.parameter} <= known
 
 
 @pytest.mark.parametrize("interface", BODIES)

@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ChatTTS.errors import TextError
+from ChatTTS.languages import LANGUAGES
 from ChatTTS.text import Normalizer
 from ChatTTS.text.tags import TAG
 
@@ -220,3 +221,8 @@ def test_ordinals_are_no_saints() -> None:
     normalizer = Normalizer()
     assert normalizer("It is the 21st.") == "It is the twenty first."
     assert normalizer("He came on the 21st. He left.").startswith("He came on the twenty first.")
+
+
+@pytest.mark.parametrize("code", LANGUAGES)
+def test_every_language_has_a_reader(code: str) -> None:
+    assert Normalizer()("Hello 2.", lang=code)

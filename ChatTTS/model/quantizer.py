@@ -127,7 +127,7 @@ class ResidualCodes(nn.Module):
 
     @property
     def _places(self) -> list[int]:
-        """What a level of each value counts in the index of a code."""
+        """The weight of a level of each value in the index of a code."""
         return [math.prod(self.levels[:i]) for i in range(len(self.levels))]
 
     def _values(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""How long a search takes: told before it starts, and again when it turns out to take longer."""
+"""Forecast of a search's time: told before it starts, and again if it takes longer."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every computation on a GPU needs: recorded launches, failures, and whether kernels run."""
+"""Common parts of computing on a GPU: recorded launches, failures, and whether kernels run."""

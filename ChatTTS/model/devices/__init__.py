@@ -1,1 +1,1 @@
-"""Which devices there are, what their processors can do, and in which dtype a model computes."""
+"""Devices, the abilities of their processors, and the dtype in which a model computes."""

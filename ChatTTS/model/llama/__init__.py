@@ -1,1 +1,1 @@
-"""What every Llama here shares: sizes, weights, rotary tables, and the shards of ranks."""
+"""Common parts of every Llama here: sizes, weights, rotary tables, and the shards of ranks."""

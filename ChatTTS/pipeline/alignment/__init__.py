@@ -1,1 +1,1 @@
-"""Which word each frame speaks, and what that says about times and faults."""
+"""Alignment of frames and words, and the times and faults that follow from it."""

@@ -1,1 +1,1 @@
-"""What operators see: metrics, logs, and how late the event loop is."""
+"""Figures for operators: metrics, logs, and the lateness of the event loop."""

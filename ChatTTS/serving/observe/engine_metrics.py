@@ -15,7 +15,7 @@ Mode = Literal["sum", "livesum", "livemax", "livemean"]
 
 @dataclass(frozen=True)
 class EngineState:
-    """What is known of one engine.
+    """The known state of one engine.
 
     Attributes:
         metrics: its last snapshot.

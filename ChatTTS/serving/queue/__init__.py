@@ -1,1 +1,1 @@
-"""Which request may begin: admission, tickets, and turns that are fair between clients."""
+"""Order of requests: admission, tickets, and turns that are fair between clients."""

@@ -1,1 +1,1 @@
-"""What is asked for: requests, their texts, and the model that speaks them, as an interface."""
+"""Requests, their texts, and the interface of the model that speaks them."""

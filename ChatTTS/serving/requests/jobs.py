@@ -1,4 +1,4 @@
-"""What a model is asked to do, as plain data that may travel, and the stream of its answer."""
+"""Jobs of a model, as plain data that may travel, and the stream of an answer."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What computes a step of velocity: plain torch, the CPU kernels, or the Triton kernels."""
+"""Backends that compute a step of velocity: plain torch, CPU kernels, or Triton kernels."""

@@ -21,7 +21,7 @@ from mcp.server.mcpserver import MCPServer
 
 from ChatTTS.cli import main
 from ChatTTS.errors import AssetError
-from ChatTTS.serving.errors import BadRequestError
+from ChatTTS.serving.errors import BadRequestError, UnavailableError
 from ChatTTS.serving.protocols.mcp import make_server
 from ChatTTS.serving.protocols.mcp.folder import ToolFolder
 
@@ -84,6 +84,23 @@ def test_speech_is_that_of_the_library(server: RunningServer, folder: ToolFolder
 def test_voices_are_listed(server: RunningServer) -> None:
     (text,) = call(server, None, "list_voices").content
     assert text.text.splitlines() == list(NAMES)
+
+
+def test_a_speech_that_fails_in_its_turn_is_counted_once(
+    server: RunningServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object) -> None:
+        raise UnavailableError("it is gone")
+
+    counted: list[object] = []
+    monkeypatch.setattr(server.service, "open_stream", fails)
+    monkeypatch.setattr(server.service.metrics, "count_refusal", counted.append)
+    answer = call(server, None, "speak", text=TEXT)
+    assert answer.is_error
+    assert "it is gone" in answer.content[0].text
+    assert not counted
+    assert call(server, None, "speak", text=TEXT, voice="nobody").is_error
+    assert len(counted) == 1
 
 
 def test_what_the_voice_cannot_speak_is_told(server: RunningServer, folder: ToolFolder) -> None:

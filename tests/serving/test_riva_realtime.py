@@ -152,6 +152,17 @@ def test_what_is_refused_leaves_the_session_open(
         assert answer["type"] == "conversation.item.speech.completed"
 
 
+def test_settings_are_told_as_a_client_writes_them(server: RunningServer) -> None:
+    given = {"priority": "batch", "refine": "true", "temperature": "0.5", "guard": "report"}
+    with opened(server) as socket:
+        for _ in range(2):  # also when a client sends back what it was told
+            update = {"custom_configuration": given}
+            socket.send(json.dumps({"type": "synthesize_session.update", "session": update}))
+            told = heard(socket)["session"]["custom_configuration"]
+            assert told == given
+            given = told
+
+
 def test_a_client_that_leaves_frees_everything(server: RunningServer) -> None:
     with opened(server) as socket:
         socket.send(json.dumps({"type": "input_text.append", "text": TEXT * 5}))

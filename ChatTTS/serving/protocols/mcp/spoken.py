@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+from mcp.server.mcpserver.exceptions import ToolError
 
 from ....audio.samples import SAMPLE_RATE, Samples
 from ....errors import NothingToSpeakError, named_parts
-from ...errors import UnspeakableError
+from ...errors import ServingError, UnspeakableError
 from ...requests.request import new_request_id, new_seed
 from ...speech.config import RunConfig
 from ...speech.service import SpeechService
@@ -59,10 +60,12 @@ async def speak(
         What was spoken, with its seconds before the tempo.
 
     Raises:
-        ServingError: a text cannot be spoken, or not now; or the voice can speak none of them.
+        ServingError: a text is refused: it cannot be spoken, or not now; or the voice can speak
+            none of them.
+        ToolError: a text failed in its turn, which the service has counted already.
     """
     left_out: dict[str, None] = {}
-    refusal: UnspeakableError | None = None
+    refusal: UnspeakableError | ToolError | None = None
     seed = new_seed() if config.seed is None else config.seed
     request_id, number, count = new_request_id(), 0, 0
     with service.hold():
@@ -92,8 +95,12 @@ async def speak(
                 number = speech.next_utterance
                 left_out |= dict.fromkeys(speech.left_out)
             except UnspeakableError as error:
-                refusal = refusal or error
+                refusal = refusal or (ToolError(str(error)) if speech.was_counted else error)
                 left_out |= dict.fromkeys(_left_out_of(error))
+            except ServingError as error:
+                if speech.was_counted:
+                    raise ToolError(str(error)) from error
+                raise
     if refusal is not None and not count:
         raise refusal
     return Spoken(count / SAMPLE_RATE, tuple(left_out))

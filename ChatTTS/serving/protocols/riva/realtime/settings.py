@@ -8,6 +8,7 @@ from typing import Any
 
 from .....audio.samples import SAMPLE_RATE
 from .....errors import AudioError
+from .....request_fields import Priority
 from .....text.lexicon import Lexicon
 from ....encoding import Format
 from ....encoding.base64_blocks import from_base64
@@ -147,7 +148,7 @@ class SessionSettings:
                 "num_channels": 1,
                 "audio_format": _name(self.audio.format),
             },
-            "custom_configuration": {name: str(value) for name, value in self.configuration},
+            "custom_configuration": {name: _as_text(value) for name, value in self.configuration},
         }
 
     async def _with_prompt(self, prompt: dict[str, Any], service: SpeechService) -> SessionSettings:
@@ -191,6 +192,13 @@ def _format(name: Any, default: Format) -> Format:
         return Format.parse(str(usual_name(name)))
     except AudioError as error:
         raise BadRequestError(str(error), param="audio_format") from error
+
+
+def _as_text(value: Any) -> str:
+    """Return a value of the configuration as a client may write it."""
+    if isinstance(value, Priority):
+        return value.name.lower()
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _name(format: Format) -> str:

@@ -240,7 +240,9 @@ class ScriptPlanner:
 
     def _decides(self, request: SpeechRequest, voice: VoiceParameters) -> str:
         """Return the hash of everything that decides the speech of a line, beside its text."""
-        deciding = request.deciding | {
+        # Without fields that are not given: a field that is new leaves the lines that are kept.
+        given = {name: value for name, value in request.deciding.items() if value is not None}
+        deciding = given | {
             "text": "",
             "lexicon": [asdict(entry) for entry in request.lexicon.entries],
         }

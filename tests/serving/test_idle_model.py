@@ -37,6 +37,9 @@ class Loaded(ToneModel):
     def metrics(self) -> Metrics:
         return Metrics(generated_tokens=10, running=self.running, blocks=7)
 
+    def fingerprint(self) -> str:
+        return f"weights {self.number}"
+
     def engines(self) -> list[EngineState]:
         return [EngineState(self.metrics())]
 
@@ -201,6 +204,15 @@ def test_counts_go_on_and_the_state_is_the_present_one(loads: Loads) -> None:
     assert list(shown().values()) == [1, 7, 20]
     loads.unload()
     assert list(shown().values()) == [0, 0, 20]
+
+
+def test_the_fingerprint_is_that_of_the_weights_that_speak(loads: Loads) -> None:
+    assert loads.idle.fingerprint() == "weights 0"
+    loads.unload()
+    assert loads.idle.fingerprint() == "weights 0"
+    assert not loads.idle.is_loaded
+    asyncio.run(loads.speak())
+    assert loads.idle.fingerprint() == "weights 1"
 
 
 def test_voices_are_checked_without_loading(loads: Loads) -> None:

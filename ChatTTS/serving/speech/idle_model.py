@@ -156,6 +156,7 @@ class IdleModel:
             logger.exception("the model, unloaded while idle, cannot be loaded again")
             self._failures += 1
             raise _unavailable() from error
+        self._fingerprint = None  # the files may be others than before
         logger.info("the model was loaded again (%.2f s)", time.perf_counter() - started)
         return model
 

@@ -18,6 +18,7 @@ import torch
 
 from . import params as parameters
 from .audio import reference_audio
+from .audio.samples import is_path
 from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
 from .compat.calls import ScriptCalls
@@ -231,7 +232,9 @@ class Chat(ScriptCalls):
         """Return a random voice as a speaker string; ``torch.manual_seed`` makes it repeatable."""
         return self._loaded.speaker.sample_random()
 
-    def sample_audio_speaker(self, wav: Any, sample_rate: int | None = None) -> str:
+    def sample_audio_speaker(
+        self, wav: Any, sample_rate: int | None = None, *, trim: bool | None = None
+    ) -> str:
         """Return the sample prompt string of a recording.
 
         It is for ``InferCodeParams(spk_smp=..., txt_smp=...)``.
@@ -239,12 +242,14 @@ class Chat(ScriptCalls):
         Args:
             wav: a path, or samples as an array or tensor, mono or stereo, float or int16.
             sample_rate: of an array, in Hz; 24 000 by default.
+            trim: leave out the silence at both ends, which a model takes for the end of all
+                speech; by default that of a file, and not that of an array.
 
         Raises:
             AudioError: the audio is unreadable, silent, too short or too long.
         """
         model = self._loaded
-        recording = reference_audio(wav, sample_rate)
+        recording = reference_audio(wav, sample_rate, trim=is_path(wav) if trim is None else trim)
         with finish_before_exit(), torch.inference_mode():
             samples = torch.from_numpy(recording).to(model.dvae.coef.device)
             return encode_sample(model.dvae.encode(samples.unsqueeze(0))[0].cpu().numpy())

@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import AudioError
 from .files import SoundHeader, header, read
 from .samples import SAMPLE_RATE, Samples, check_rate, is_path, resample, to_float
+from .trim import trim_silence
 
 MIN_SECONDS = 1.0
 """Shortest reference: a shorter one has too little of the voice."""
@@ -18,11 +19,12 @@ MAX_SECONDS = 30.0
 
 _MAX_CHANNELS = 8
 _HIGHEST_RATE = 384_000
+_MARGIN_S = 0.05  # around the speech; more of it is heard as the end
 _SILENT_PEAK = 1e-4  # -80 dB of full scale
 _LARGEST_PEAK = 8.0  # beyond any recording, but not beyond integers stored as float
 
 
-def reference_audio(source: Any, sample_rate: int | None = None) -> Samples:
+def reference_audio(source: Any, sample_rate: int | None = None, *, trim: bool = False) -> Samples:
     """Return reference audio as float32 mono at 24 kHz, shape ``(n,)``.
 
     Args:
@@ -30,6 +32,8 @@ def reference_audio(source: Any, sample_rate: int | None = None) -> Samples:
             ``(channels, n)`` or ``(n, channels)``, float (full scale 1), int16, int32 or uint8.
             Channels are mixed into one (their mean).
         sample_rate: of an array, in Hz; ``None`` means 24 000. A file has its own.
+        trim: leave out the silence at both ends. A recording that is too quiet to tell silence
+            from speech stays whole.
 
     Raises:
         AudioError: the audio cannot be read, is shorter than ``MIN_SECONDS`` or longer than
@@ -51,7 +55,9 @@ def reference_audio(source: Any, sample_rate: int | None = None) -> Samples:
         samples = _mix(to_float(source, name), name)
     _check_length(len(samples) / rate, name)
     _check_sound(samples, name)
-    return resample(samples, rate, SAMPLE_RATE)
+    samples = resample(samples, rate, SAMPLE_RATE)
+    spoken = trim_silence(samples, margin_s=_MARGIN_S) if trim else samples
+    return spoken if len(spoken) else samples
 
 
 def _mix(samples: Samples, name: str) -> Samples:

@@ -23,6 +23,7 @@ from recipes.voice.evaluation.taught import Taught
 from .people import Person, Samples, record
 
 _TEST, _LEARNED, _CENTRE = slice(0, 60), slice(60, 150), slice(170, 200)
+_LEAST_SECONDS = 0.2
 _SAMPLE_SECONDS = 9.0  # of the recording that a sample prompt is made from
 
 
@@ -69,13 +70,17 @@ class Bench:
             said.append(line)
             if sum(map(len, waves)) >= _SAMPLE_SECONDS * 24_000:
                 break
-        sample = self.subject.chat.sample_audio_speaker(np.concatenate(waves))
+        sample = self.subject.chat.sample_audio_speaker(np.concatenate(waves), trim=True)
         return {"spk_smp": sample, "txt_smp": " ".join(said)}
 
     def judged(self, waves: Sequence[Samples], centre: NDArray[np.float64]) -> Result:
-        """Return likeness to a voice print, and the word error rate."""
+        """Return likeness to a voice print, and the word error rate.
+
+        Waveforms of less than ``_LEAST_SECONDS`` have no voice print; their words are wrong.
+        """
         similarity = self.subject.voice_similarity
-        near = [similarity.similarity(voice_print(wave), centre) for wave in waves if len(wave)]
+        voiced = [wave for wave in waves if len(wave) >= _LEAST_SECONDS * 24_000]
+        near = [similarity.similarity(voice_print(wave), centre) for wave in voiced]
         return {
             "likeness": round(float(np.mean(near)), 3),
             "word_error_rate": self.subject.errors(self.lines, waves),

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import ChatTTS
+from ChatTTS.audio import save
 from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.config import VoiceDefaults
 from ChatTTS.core import Chat
@@ -188,6 +189,24 @@ def test_a_sample_of_audio_is_a_voice(small: Chat) -> None:
     with Recording(small) as recording:
         speak(small, TEXT, spk_smp=sample, txt_smp="one word")
     assert len(recording.requests[0].prompt.codes) == 94
+
+
+def test_silence_around_the_speech_of_a_file_is_no_part_of_the_sample(
+    small: Chat, tmp_path: Path
+) -> None:
+    tone = 0.3 * np.sin(np.arange(48_000) / 20).astype(np.float32)
+    recording = np.concatenate([np.zeros(24_000, np.float32), tone, np.zeros(24_000, np.float32)])
+    file = save(tmp_path / "me.wav", recording, subtype="FLOAT")
+    spoken = small.sample_audio_speaker(recording[24_000 - 1200 : 72_000 + 1200])
+    assert small.sample_audio_speaker(file) == spoken
+    assert small.sample_audio_speaker(recording, trim=True) == spoken
+    assert small.sample_audio_speaker(file, trim=False) == small.sample_audio_speaker(recording)
+    assert small.sample_audio_speaker(recording) != spoken  # as the published package encodes it
+
+
+def test_a_sample_that_is_too_quiet_to_trim_stays_whole(small: Chat) -> None:
+    quiet = 5e-4 * np.sin(np.arange(48_000) / 20).astype(np.float32)
+    assert small.sample_audio_speaker(quiet, trim=True) == small.sample_audio_speaker(quiet)
 
 
 def test_rows_that_end_at_once_are_tried_again(small: Chat) -> None:

@@ -105,7 +105,7 @@ class LocalModel:
 
     def encode_sample(self, samples: Samples, sample_rate: int) -> str:
         """Return the sample prompt string of a recording: see ``SpeechModel``."""
-        return self.chat.sample_audio_speaker(samples, sample_rate)
+        return self.chat.sample_audio_speaker(samples, sample_rate, trim=True)
 
     def check_speaker(self, speaker: str) -> None:
         """Raise VoiceError if a speaker string does not belong to the checkpoint."""

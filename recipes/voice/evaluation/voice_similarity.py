@@ -23,7 +23,8 @@ def similarity(subject: Subject, count: int) -> Result:
     result: Result = {}
     for voice in CAST:
         transcript = heldout.everyday()[-1]
-        sample = subject.chat.sample_audio_speaker(subject.teacher_speech(transcript, voice))
+        spoken = subject.teacher_speech(transcript, voice)
+        sample = subject.chat.sample_audio_speaker(spoken, trim=True)
         said = {
             "speaker": subject.say(lines, spk_emb=voice),
             "sample": subject.say(lines, spk_smp=sample, txt_smp=transcript),

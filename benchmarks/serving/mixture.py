@@ -20,18 +20,18 @@ _SHORT = (
 _LEAST, _LONGEST = 2, 60
 
 
-def mixture(count: int, seed: int = 1) -> list[str]:
-    """Return ``count`` texts of 2 to 60 words.
+def mixture(count: int, seed: int = 1, longest: int = _LONGEST) -> list[str]:
+    """Return ``count`` texts of 2 to ``longest`` words.
 
     Lengths are spread evenly over their logarithm: as many texts have 2 to 5 words as 25 to 60.
     """
     rng = random.Random(seed)
     lines = list(heldout.everyday())
-    return [_text(rng, lines, (count - n) / count) for n in range(count)]
+    return [_text(rng, lines, (count - n) / count, longest) for n in range(count)]
 
 
-def _text(rng: random.Random, lines: list[str], place: float) -> str:
-    wanted = round(_LEAST * (_LONGEST / _LEAST) ** place)
+def _text(rng: random.Random, lines: list[str], place: float, longest: int) -> str:
+    wanted = round(_LEAST * (longest / _LEAST) ** place)
     found: list[str] = []
     for line in chain(
         [rng.choice(_SHORT)] if wanted < 8 else [], iter(lambda: rng.choice(lines), "")

@@ -250,7 +250,7 @@ async def measure(
     args: argparse.Namespace, ways: Mapping[str, Ask], process: int | None
 ) -> dict[str, Any]:
     """Return the figures of the given rates, and of the search for the highest one."""
-    asked = [Asked(text, seed) for seed, text in enumerate(mixture(args.texts))]
+    asked = [Asked(text, seed) for seed, text in enumerate(mixture(args.texts, longest=args.words))]
     load = Load([ways[name] for name in args.ways if name in ways], asked, process)
     # Also where answers are not compared: a server does some things at its first requests.
     await load.learn()
@@ -273,6 +273,7 @@ def main() -> None:
     parser.add_argument("--bound", type=float, default=300.0, help="ms of p95 that a rate may have")
     parser.add_argument("--seconds", type=float, default=40.0, help="of each rate")
     parser.add_argument("--texts", type=int, default=24, help="different requests")
+    parser.add_argument("--words", type=int, default=60, help="of the longest text")
     parser.add_argument(
         "--ways",
         nargs="+",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from websockets.exceptions import WebSocketException
 from .listening import Listening
 
 _PATIENCE = 300.0
+_SIZE = 4  # bytes of the size behind the name of a chunk of RIFF
 
 
 @dataclass(frozen=True)
@@ -30,22 +32,26 @@ Ask = Callable[[Asked], Awaitable[Listening]]
 
 
 def by_rest(url: str, fields: Mapping[str, Any], *, with_seed: bool = True) -> Ask:
-    """Return how to ask the route of OpenAI for PCM as it is made.
+    """Return how to ask the route of OpenAI for sound as it is made.
 
     Args:
         url: of the server, before ``/v1``.
-        fields: of the body, besides text and seed.
+        fields: of the body, besides text and seed. ``response_format`` is ``pcm`` if it is left
+            out, and may be ``wav``.
         with_seed: whether the server knows seeds; peers do not.
     """
 
+    # Made once: it takes 30 ms, in which the server has one core less.
+    context = ssl.create_default_context()
+
     async def ask(asked: Asked) -> Listening:
-        body = {**fields, "input": asked.text, "response_format": "pcm"}
+        body = {"response_format": "pcm", **fields, "input": asked.text}
         if with_seed:
             body["seed"] = asked.seed
         heard = Listening()
         try:
             async with (
-                httpx.AsyncClient(timeout=_PATIENCE) as client,
+                httpx.AsyncClient(timeout=_PATIENCE, verify=context) as client,
                 client.stream("POST", f"{url}/v1/audio/speech", json=body) as answer,
             ):
                 if answer.status_code != 200:
@@ -53,7 +59,14 @@ def by_rest(url: str, fields: Mapping[str, Any], *, with_seed: bool = True) -> A
                     heard.error = str(answer.status_code)
                     heard.retry_after = answer.headers.get("retry-after")
                     return heard
+                header = b"" if body["response_format"] == "wav" else None
                 async for part in answer.aiter_raw():
+                    if header is not None:  # not yet whole
+                        header += part
+                        _, _, part = header.partition(b"data")
+                        if len(part) < _SIZE:
+                            continue
+                        header, part = None, part[_SIZE:]
                     heard.hear(part)
         except httpx.HTTPError as error:
             heard.error = f"{type(error).__name__}: {error}"

@@ -111,6 +111,21 @@ def check_single(requests: Sequence[GenerationRequest]) -> None:
 
 
 @dataclass(frozen=True)
+class Listener:
+    """A listener who plays an answer while it is generated.
+
+    Attributes:
+        first: frames that must come before any of them can be heard.
+        rate: frames that are played a second.
+        waits: whether nothing plays before this answer, so that its first frames are waited for.
+    """
+
+    first: int
+    rate: float
+    waits: bool = True
+
+
+@dataclass(frozen=True)
 class GenerationRequest:
     """One prompt and all that its answer depends on.
 
@@ -123,6 +138,8 @@ class GenerationRequest:
         adapter: the name of a loaded adapter; ``None`` for the checkpoint alone.
         request_id: velocity's; unique among its unfinished requests.
         priority: velocity's; lower comes first, if the engine's policy is ``priority``.
+        listener: velocity's; while others wait for their first sound, an answer that is ahead of
+            its listener may wait. Without one it never does.
     """
 
     prompt: Prompt
@@ -132,6 +149,7 @@ class GenerationRequest:
     adapter: str | None = None
     request_id: str = ""
     priority: float = 0
+    listener: Listener | None = None
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,14 @@ from .alignment.utterance_alignment import UtteranceAlignment
 from .assembly import MakeDecoder, WaveformAssembler
 from .attempts import MakeAlignment
 from .call_arguments import RETRY
-from .decode.schedules import FixedSize, JustInTime, PlaybackClock, Schedule, WholeUtterance
+from .decode.schedules import (
+    FIRST_FRAMES,
+    FixedSize,
+    JustInTime,
+    PlaybackClock,
+    Schedule,
+    WholeUtterance,
+)
 from .decode.utterance_decoder import UtteranceDecoder
 from .decode.worker import MAX_FRAMES
 from .model import Model
@@ -100,7 +107,7 @@ class InferCall:
 
         assembler = self._assembler(utterances, decoder, waits_for_consumer=False)
         try:
-            speech = self._speech_pass(utterances, params, synthesizer, is_stream=False)
+            speech = self._speech_pass(utterances, params, synthesizer)
             for update in _with_progress(speech.updates(), params.show_tqdm):
                 assembler.push(update)
             assembler.wait(lambda: assembler.is_complete or None)
@@ -140,7 +147,10 @@ class InferCall:
         refined = None
         if refining is not None:
             refined = partial(self.refined, params=refining, seed=choose_seed(refining))
-        speech = self._speech_pass(utterances, params, synthesizer, is_stream=True)
+        heard_from = -(-synthesizer.reach // 2) + FIRST_FRAMES
+        if low_latency is not None:
+            heard_from = low_latency.first + low_latency.lookahead
+        speech = self._speech_pass(utterances, params, synthesizer, heard_from=heard_from)
         batches = speech.batches() if refined is None else map(refined, speech.batches())
         updates = _with_progress(speech.updates(batches), params.show_tqdm)
         assembler = self._assembler(utterances, decoder, waits_for_consumer=True)
@@ -178,10 +188,15 @@ class InferCall:
         params: InferCodeParams,
         synthesizer: Synthesizer,
         *,
-        is_stream: bool,
+        heard_from: int | None = None,
     ) -> SpeechPass:
-        """Return the speech pass of the call; raise if an utterance cannot be spoken."""
-        mends = self.guard == RETRY
+        """Return the speech pass of the call; raise if an utterance cannot be spoken.
+
+        Args:
+            heard_from: frames that come before the first sound of a stream; ``None`` for whole
+                waveforms.
+        """
+        mends, is_stream = self.guard == RETRY, heard_from is not None
         # Sound that was given out cannot be generated again.
         holds_back = is_stream and mends
         return SpeechPass(
@@ -197,6 +212,7 @@ class InferCall:
             alignment_heads=self.heads,
             align=self._aligner(synthesizer.samples_per_frame),
             mends=mends,
+            heard_from=None if holds_back else heard_from,
         )
 
 

@@ -14,7 +14,7 @@ import torch
 
 from ..config import AlignmentHeads
 from ..model.draws import DrawKey, Pass
-from ..model.generation import Cancellation, GenerationRequest
+from ..model.generation import Cancellation, GenerationRequest, Listener
 from ..model.sampling_params import SamplingParams
 from ..model.tokenizer import code_prompt
 from ..params import InferCodeParams
@@ -42,6 +42,8 @@ class SpeechPass:
         alignment_heads: those whose attention the updates carry.
         align: makes the alignments of attempts, which need ``alignment_heads``.
         mends: whether an utterance with faults is generated again; it needs ``align``.
+        heard_from: frames that come before the first sound of an utterance whose listener hears it
+            while it is generated; ``None`` for no listener.
 
     Raises:
         TextError, VoiceError, ConfigError: a prompt, voice or setting does not fit.
@@ -62,7 +64,9 @@ class SpeechPass:
         alignment_heads: AlignmentHeads = (),
         align: MakeAlignment | None = None,
         mends: bool = False,
+        heard_from: int | None = None,
     ) -> None:
+        self._heard_from = heard_from
         self._model, self._params, self._seed = model, params, seed
         self._utterances = sorted(utterances, key=lambda u: u.index)
         self._batch_size, self._alignment_heads = batch_size, alignment_heads
@@ -138,7 +142,17 @@ class SpeechPass:
         sampling = _bounded(self._sampling, longest_seconds(said, self._params.prompt))
         key = DrawKey(self._seed, Pass.CODE, utterance=u.number)
         request = request_of(self._model, u, decorated, sampling, key, voice)
-        return replace(request, alignment_heads=self._alignment_heads, adapter=self._named.adapter)
+        return replace(
+            request,
+            alignment_heads=self._alignment_heads,
+            adapter=self._named.adapter,
+            listener=self._listener(u),
+        )
+
+    def _listener(self, u: Utterance) -> Listener | None:
+        if self._heard_from is None:
+            return None
+        return Listener(self._heard_from, FRAMES_PER_SECOND, waits=u.index == 0)
 
 
 def _bounded(sampling: SamplingParams, seconds: float) -> SamplingParams:

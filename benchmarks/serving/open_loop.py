@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import random
 import sys
@@ -221,7 +222,7 @@ def row(figures: OpenLoopFigures) -> str:
 @contextlib.contextmanager
 def _server(args: argparse.Namespace) -> Iterator[tuple[dict[str, Ask], int | None]]:
     """Yield how to ask the server, and its process."""
-    fields = dict(field.partition("=")[::2] for field in args.field)
+    fields = {name: _value(text) for name, _, text in (f.partition("=") for f in args.field)}
     if args.url is not None:
         yield {"rest": by_rest(args.url, fields, with_seed=args.seed)}, args.process
         return
@@ -244,6 +245,14 @@ def _server(args: argparse.Namespace) -> Iterator[tuple[dict[str, Ask], int | No
             "wyoming": by_wyoming(wyoming, fields.get("voice")),
         }
         yield ways, server.number
+
+
+def _value(text: str) -> Any:
+    """Return a value of JSON; what is none is text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 async def measure(

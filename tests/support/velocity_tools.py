@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import FinishReason, GenerationRequest
+from ChatTTS.model.generation import FinishReason, GenerationRequest, Listener
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.block_pool import BlockPool
@@ -75,6 +75,7 @@ class Requests:
         kind: Pass = Pass.CODE,
         priority: float = 0,
         request_id: str | None = None,
+        listener: Listener | None = None,
     ) -> SequenceGroup:
         """Make a group; a ``prompt`` that is a number of positions shares no prefix with others."""
         if isinstance(prompt, int):
@@ -85,6 +86,7 @@ class Requests:
             DrawKey(seed, kind),
             request_id=request_id or f"request-{len(self.made)}",
             priority=priority,
+            listener=listener,
         )
         group = SequenceGroup(request, end_id=END, seq_ids=self.seq_ids)
         self.made.append(group)
@@ -263,6 +265,7 @@ class Engine:
         num_host_blocks: int = 0,
         enable_prefix_caching: bool = True,
         clock: Callable[[], float] | None = None,
+        holds_back: bool = False,
         ahead: int = 0,
         stages: int = 1,
         **scheduler: Any,
@@ -281,8 +284,10 @@ class Engine:
             self.config,
             self.cache,
             max_positions=max_positions,
+            holds_back=holds_back,
             clock=clock or itertools.count().__next__,
         )
+        self.holds_back = holds_back
         self.worker = FakeWorker(self.cache, self.model)
         self.requests = Requests()
         self.ahead = ahead  # most steps planned while earlier ones are in flight
@@ -421,12 +426,15 @@ class Engine:
         assert len(self.scheduler._queues.running) <= self.config.max_num_seqs
         work = {w.seq_id: w for w in plan.work}
         assert len(work) == len(plan.work)
-        for seq in self.scheduler._queues.running:
+        running = self.scheduler._queues.running
+        may_hold = self.holds_back and any(seq.is_awaited for seq in before)
+        for seq in running:
             if seq.seq_id in work:
                 assert work[seq.seq_id].start == seq.computed
-            else:
-                assert len(seq) - seq.computed > 1, "one position never waits for its turn"
-        if before:
+            elif len(seq) - seq.computed == 1:
+                assert may_hold, "one position waits only for a listener who hears nothing"
+                assert seq.heard_from is not None, "and only where its own listener hears it"
+        if before and not may_hold:
             assert before[0].seq_id in work, "the first in order moves in every step"
 
 

@@ -97,7 +97,11 @@ class LLMEngine:
         positions = sizes.max_position_embeddings
         self._outputs = OutputProcessor(sizes.num_vq, positions, self._no_hiddens)
         self._scheduler = Scheduler(
-            self.config.scheduler, self._cache, max_positions=positions, stale=stale
+            self.config.scheduler,
+            self._cache,
+            max_positions=positions,
+            holds_back=self.executor.depth == 1,
+            stale=stale,
         )
         # Plans whose results have not been used yet, each with its future. No plan follows one that
         # the executor did not take, before the sequences of that one have ended.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ...config import Config, checked_heads
 from ...errors import ConfigError, GenerationError, TextError, VoiceError, shown
 from ..draws import DrawKey, Pass
-from ..generation import GenerationRequest, check_length
+from ..generation import GenerationRequest, Listener, check_length
 from ..lora.names import check_known
 from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
@@ -40,7 +40,7 @@ def checked_request(
         TextError: no text, unknown token ids, or too many positions for the model.
         VoiceError: a speaker vector or sample codes that are not of this model.
         ConfigError: sampling settings that do not fit the kind of answer, an invalid draw key,
-            request id, priority or alignment head, or an adapter that is not loaded.
+            request id, priority, alignment head or listener, or an adapter that is not loaded.
         GenerationError: too many positions for the KV cache.
     """
     prompt = _copy(request.prompt)
@@ -70,6 +70,7 @@ def checked_request(
         check_known(request.adapter, adapters),
         _plain_id(request.request_id),
         _plain_priority(request.priority),
+        _plain_listener(request.listener),
     )
 
 
@@ -116,6 +117,18 @@ def _plain_key(key: DrawKey) -> DrawKey:
     _check_key(key)
     numbers = (int.__index__(n) for n in (key.utterance, key.sample, key.attempt))
     return DrawKey(int.__index__(key.seed) % 2**64, Pass(key.kind), *numbers)
+
+
+def _plain_listener(given: Listener | None) -> Listener | None:
+    if given is None:
+        return None
+    first, rate = int(given.first), float(given.rate)
+    if first < 0 or not 0 < rate < math.inf:
+        raise ConfigError(
+            f"a listener's first must be 0 or more frames, and its rate above 0, not {first} and "
+            f"{rate:g}"
+        )
+    return Listener(first, rate, bool(given.waits))
 
 
 def _plain_priority(given: float) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias
 
 from ...errors import ConfigError
@@ -30,6 +30,10 @@ logger = logging.getLogger(__name__)
 # computes it.
 _MULTI_STEP_SEQS = 128
 
+# Seconds of sound that a listener has left at least while the sequence is held back. It is about
+# the time in which others get their first sound, and the size of the pieces that are decoded.
+_LEAD = 0.5
+
 # A sequence, and how many of its positions a step computes.
 Chunk: TypeAlias = tuple[Sequence, int]
 
@@ -45,7 +49,10 @@ class Scheduler:
             of them can move forward in every step.
         cache: the KV cache's config, with ``num_blocks`` set.
         max_positions: the most positions that the model can read, of prompt and answer together.
-        clock: returns seconds; orders requests by their arrival.
+        holds_back: leave sequences that are ahead of their listeners out of steps while other
+            listeners hear nothing yet. A device that computes many sequences nearly as quickly as
+            one gains nothing by it.
+        clock: returns seconds; orders requests by their arrival, and tells what was played.
         stale: sequences of an earlier scheduler, for the worker to forget.
     """
 
@@ -55,11 +62,13 @@ class Scheduler:
         cache: CacheConfig,
         *,
         max_positions: int,
+        holds_back: bool = False,
         clock: Callable[[], float] = time.monotonic,
         stale: Iterable[int] = (),
     ) -> None:
         self._config = config
         self._max_positions = max_positions
+        self._holds_back = holds_back
         self._clock = clock
         self._blocks = BlockSpaceManager(cache)
         self._capacity = cache.capacity
@@ -161,7 +170,9 @@ class Scheduler:
         """
         if len(self._in_flight.plans) >= max_in_flight:
             raise RuntimeError("a step is in flight: schedule the next one after its update")
-        chunks = self._decodes(-(-len(self._queues.running) // max_in_flight))
+        share = -(-len(self._queues.running) // max_in_flight)
+        chunks = self._decodes(share, held) if (held := self._held_back()) else []
+        chunks = chunks or self._decodes(share)
         # At most as many sequences run as the budget has positions, so a position is left for the
         # first of the others.
         budget = self._config.max_num_batched_tokens - len(chunks)
@@ -172,8 +183,18 @@ class Scheduler:
             budget -= _add_chunk(chunks, new, budget)
         return self._in_flight.add(chunks, self._blocks.take_moves()) if chunks else None
 
-    def _decodes(self, max_sequences: int) -> list[Chunk]:
+    def _held_back(self) -> set[Sequence]:
+        """Return the sequences that can wait while others have not been heard at all."""
+        running = self._queues.running
+        if not self._holds_back or not any(seq.is_awaited for seq in running):
+            return set()
+        now = self._clock()
+        return {seq for seq in running if seq.lead(now) > _LEAD}
+
+    def _decodes(self, max_sequences: int, held: Collection[Sequence] = ()) -> list[Chunk]:
         """Return the running sequences that need one position, the first ones in order.
+
+        Those in ``held`` are left out.
 
         If blocks are short, the last sequences in order are preempted, so the first one always
         moves. The preempted ones are not in the answer yet, since they come later. While a
@@ -184,7 +205,7 @@ class Scheduler:
         while index < len(running) and len(chunks) < max_sequences:
             seq = running[index]
             index += 1
-            if seq.plans_in_flight or len(seq) - seq.computed > 1:
+            if seq.plans_in_flight or len(seq) - seq.computed > 1 or seq in held:
                 continue  # a prompt got the blocks when it was admitted
             if self._in_flight.plans and not self._blocks.extend(seq):
                 continue
@@ -341,6 +362,9 @@ class Scheduler:
             return False
         seq.ids.append(drawn)
         seq.logprob += logprob
+        listener = group.request.listener
+        if listener is not None and len(seq.ids) == max(1, listener.first):
+            seq.heard_from = self._clock()
         if len(seq.ids) < group.limit:
             return True
         max_new = group.request.sampling.max_new

@@ -53,6 +53,7 @@ class Sequence:
         drawing: how many ids it draws in these plans.
         order: its place in the order of the policy; the lowest comes first.
         wanted: the blocks that it needed when there were last too few; 0 otherwise.
+        heard_from: when its first sound could be heard, by the scheduler's clock.
     """
 
     seq_id: int
@@ -73,6 +74,7 @@ class Sequence:
     drawing: int = 0
     order: tuple[float, int, int] = (0.0, 0, 0)
     wanted: int = 0
+    heard_from: float | None = None
 
     def __post_init__(self) -> None:
         request = self.request = self.group.request
@@ -88,6 +90,22 @@ class Sequence:
     def data(self) -> SequenceData:
         """Return what the worker needs to know of it."""
         return SequenceData(self.seq_id, self.request)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Return whether its listener hears nothing yet."""
+        listener = self.request.listener
+        return listener is not None and listener.waits and len(self.ids) < listener.first
+
+    def lead(self, now: float) -> float:
+        """Return the seconds of sound that its listener has not played at ``now``.
+
+        It is 0 where nothing is known to play.
+        """
+        listener = self.request.listener
+        if listener is None or self.heard_from is None:
+            return 0.0
+        return (len(self.ids) - listener.first) / listener.rate - (now - self.heard_from)
 
     def tokens(self, start: int, stop: int) -> tuple[Token, ...]:
         """Return what is at positions ``start`` to ``stop``, as the prefix cache compares it."""

@@ -10,6 +10,8 @@ from typing import Protocol
 from ...audio.samples import SAMPLE_RATE
 
 FRAMES_PER_SECOND = 46.875  # each is 512 samples
+FIRST_FRAMES = 4
+"""Frames of the first piece of a text, where there is time to spare."""
 
 
 class Schedule(Protocol):
@@ -118,7 +120,7 @@ class JustInTime:
         playback: PlaybackClock,
         samples_per_frame: int,
         *,
-        first: int = 4,
+        first: int = FIRST_FRAMES,
         max_frames: int = 24,
     ) -> None:
         self._playback, self._samples = playback, samples_per_frame

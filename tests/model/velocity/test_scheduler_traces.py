@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.generation import Listener
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.plan import MoveKind
 
@@ -137,6 +138,7 @@ def random_engine(random: Random) -> Engine:
         max_num_seqs=random.randint(1, 8),
         ahead=random.choice([0, 0, 1, 4]),
         stages=random.choice([1, 1, 2, 3]),
+        holds_back=random.random() < 0.5,
         policy=random.choice(["fcfs", "priority"]),
         ageing=random.choice([0.5, 3.0]),
     )
@@ -150,6 +152,14 @@ def random_prompt(random: Random) -> Prompt:
     return make_prompt(text, codes, speaker, random.choice([(), (), (0,)]))
 
 
+def random_listener(random: Random) -> Listener | None:
+    """Make a listener; a slow one has sound for a long time."""
+    if random.random() < 0.4:
+        return None
+    rate = random.choice([0.01, 0.3, 5.0])
+    return Listener(random.randint(0, 6), rate, waits=random.random() < 0.7)
+
+
 def random_events(random: Random) -> Iterator[tuple[str, Any]]:
     for _ in range(random.randint(3, 9)):
         yield (
@@ -161,6 +171,7 @@ def random_events(random: Random) -> Iterator[tuple[str, Any]]:
                 "seed": random.randint(0, 6),
                 "kind": random.choice([Pass.CODE, Pass.CODE, Pass.REFINE]),
                 "priority": random.randint(-3, 3),
+                "listener": random_listener(random),
             },
         )
         yield "step", random.choice([0, 0, 1, 2, 5])

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...audio.mark import day_made
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError, ConfigError
 from ...longform.apart import estimated_seconds
@@ -395,8 +396,14 @@ class ScriptJobs:
             job.lines_done, job.seconds_done = piece.number + 1, piece.end / SAMPLE_RATE
 
         job.lines = len(plan)
+        mark = self._service.settings.mark
         sound = recording.save(
-            store.sound(job), options.loudness, subtitles=store.subtitles(job), heard=heard
+            store.sound(job),
+            options.loudness,
+            subtitles=store.subtitles(job),
+            heard=heard,
+            # A job that goes on tomorrow gives the file that it would have given today.
+            mark=False if mark is None else mark.on(day_made(job.created)),
         )
         chapters = [title for title in script.chapters if title]
         job.result = {

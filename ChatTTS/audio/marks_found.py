@@ -70,6 +70,11 @@ def find_mark(path: StrPath) -> FoundMark:
     return _of(format, tags)
 
 
+def says_synthetic(text: str) -> bool:
+    """Return whether a text names a term of IPTC for what a model made, as a whole or in part."""
+    return any(found[1] in _SYNTHETIC for found in _SOURCE_TYPE.finditer(text))
+
+
 def _of(format: str | None, tags: Iterable[Tag]) -> FoundMark:
     places: dict[str, None] = {}
     source_type, label = None, dict[str, str]()

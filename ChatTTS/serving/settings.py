@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..audio.content_credentials import Credentials
 from ..audio.mark import Mark
 from ..errors import ConfigError
 from ..text.lexicon import Lexicon
@@ -138,6 +139,7 @@ class Settings:
         lexicon: words and their sayings, for all requests; those of a request replace them.
         mark: what answers with speech and files of scripts say of it: that it is synthetic, and by
             what it was made; ``None`` leaves that out.
+        credentials: sign the files of scripts in formats that C2PA supports; ``None`` signs none.
         protocols: those of ``PROTOCOLS`` that are served.
         limits: upper limits.
 
@@ -171,6 +173,7 @@ class Settings:
     guard: str | None = None
     lexicon: Lexicon = field(default_factory=Lexicon, repr=False)
     mark: Mark | None = field(default_factory=Mark)
+    credentials: Credentials | None = None
     protocols: tuple[str, ...] = PROTOCOLS
     limits: Limits = Limits()
 

@@ -1,0 +1,131 @@
+"""``chattts verify``: tell what a sound file says about how it came to be."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from ..errors import AudioError
+from .console import Console, UsageError
+from .options import Commands, add_command
+
+if TYPE_CHECKING:
+    from ..audio.content_credentials import Manifest
+    from ..audio.marks_found import FoundMark
+
+_SAYS_NOTHING, _BROKEN = 1, 3
+_DETAILS = """\
+Tell whether a sound file says that its sound is synthetic, by what it was made and when. Files of
+other programs are read as well: wav, flac, mp3, ogg, opus, m4a, m4b and aac.
+
+  chattts verify speech.wav
+  chattts verify speech.wav --json
+
+The exit status is 0 if the file says so, 1 if it says nothing, 2 if it cannot be read, and 3 if its
+C2PA manifest does not fit it any more. Manifests need the extra `c2pa`:
+pip install 'chattts-velocity[c2pa]'.
+
+A file that says nothing may be synthetic all the same: anybody can remove tags, or write them.
+"""
+
+
+def add_to(commands: Commands) -> None:
+    parser = add_command(
+        commands, "verify", run, "tell whether a sound file says that it is synthetic", _DETAILS
+    )
+    parser.add_argument("file", metavar="FILE", help="the sound file")
+    parser.add_argument("--json", action="store_true", help="print one object of JSON")
+
+
+def run(args: argparse.Namespace, console: Console) -> int:
+    """Print what the file says; return the exit status."""
+    from ..audio.content_credentials import find_manifest, has_reader
+    from ..audio.marks_found import find_mark
+
+    can_read = has_reader()
+    try:
+        mark = find_mark(args.file)
+        manifest = find_manifest(args.file, mark.format) if can_read else None
+    except AudioError as error:
+        raise UsageError(str(error)) from error
+    if args.json:
+        print(json.dumps(_as_json(args.file, mark, manifest, can_read=can_read), indent=1))
+    else:
+        for line in _lines(mark, manifest, can_read=can_read):
+            print(line)
+    return _status(mark, manifest)
+
+
+def _status(mark: FoundMark, manifest: Manifest | None) -> int:
+    if manifest is not None and not manifest.is_intact:
+        return _BROKEN
+    return 0 if _is_synthetic(mark, manifest) else _SAYS_NOTHING
+
+
+def _is_synthetic(mark: FoundMark, manifest: Manifest | None) -> bool:
+    signed = manifest is not None and manifest.is_intact and manifest.is_synthetic
+    return mark.is_synthetic or signed
+
+
+def _lines(mark: FoundMark, manifest: Manifest | None, *, can_read: bool) -> list[str]:
+    """Return what the file says, for people."""
+    if _is_synthetic(mark, manifest):
+        lines = ["it says that its sound is synthetic"]
+    elif mark.format is None:
+        lines = ["it says nothing: it is no sound file of a known format"]
+    else:
+        lines = ["it says nothing of being synthetic"]
+    label = mark.label
+    about = {
+        "format": mark.format,
+        "made by": mark.software,
+        "on": mark.day,
+        "source type": mark.source_type,
+        "producer": label.get("ContentProducer"),
+        "number": label.get("ProduceID"),
+        "said in": ", ".join(mark.places),
+        "C2PA": _of_manifest(manifest, can_read=can_read),
+    }
+    return lines + [f"  {name + ':':<13}{value}" for name, value in about.items() if value]
+
+
+def _of_manifest(manifest: Manifest | None, *, can_read: bool) -> str:
+    if not can_read:
+        return "not looked for (pip install 'chattts-velocity[c2pa]')"
+    if manifest is None:
+        return "no manifest"
+    faults = f" ({', '.join(manifest.faults)})" if manifest.faults else ""
+    if not manifest.is_intact:
+        return f"a manifest that is not valid{faults}"
+    says = "synthetic" if manifest.is_synthetic else "nothing of being synthetic"
+    return (
+        f"a manifest, intact{faults}; it says {says}; signed by {manifest.signer or 'an unknown'}, "
+        "whose trust is not checked"
+    )
+
+
+def _as_json(
+    file: str, mark: FoundMark, manifest: Manifest | None, *, can_read: bool
+) -> dict[str, object]:
+    signed = None
+    if manifest is not None:
+        signed = {
+            "intact": manifest.is_intact,
+            "synthetic": manifest.is_synthetic,
+            "signer": manifest.signer,
+            "software": manifest.software,
+            "faults": list(manifest.faults),
+        }
+    return {
+        "file": file,
+        "format": mark.format,
+        "synthetic": _is_synthetic(mark, manifest),
+        "software": mark.software,
+        "day": mark.day,
+        "digital_source_type": mark.source_type,
+        "label": dict(mark.label),
+        "places": list(mark.places),
+        "c2pa_read": can_read,
+        "c2pa": signed,
+    }

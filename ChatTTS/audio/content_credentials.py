@@ -31,7 +31,7 @@ _NAME = "chattts-velocity"
 _MOST_PEM = 1 << 20
 _CURVES = {"secp256r1": b"es256", "secp384r1": b"es384", "secp521r1": b"es512"}
 _MISSING = "C2PA manifests need the package c2pa-python: pip install 'chattts-velocity[c2pa]'"
-# A file of anybody must not make this machine fetch an address.
+# A file of unknown origin must not make this machine fetch an address.
 _OFFLINE = {"verify": {"remote_manifest_fetch": False, "ocsp_fetch": False}}
 # Signing certificates are trusted by lists that each reader chooses, and here is none.
 _UNTRUSTED = "signingCredential.untrusted"

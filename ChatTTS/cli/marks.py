@@ -18,8 +18,7 @@ def add_mark_options(group: Any, *, signs: bool = True) -> None:
     """Add the options of marks, and of manifests where the command ``signs``."""
     group.add_argument(
         "--no-mark",
-        dest="mark",
-        action="store_false",
+        action="store_true",
         help="leave out the tags which say that the sound is synthetic, by what and when",
     )
     group.add_argument(
@@ -50,7 +49,7 @@ def mark_of(args: argparse.Namespace) -> Mark | None:
     """
     from ..audio.mark import Mark
 
-    if not args.mark:
+    if args.no_mark:
         if args.mark_producer:
             raise UsageError("--mark-producer is a part of the mark: leave out --no-mark")
         return None

@@ -26,7 +26,7 @@ The exit status is 0 if the file says so, 1 if it says nothing, 2 if it cannot b
 C2PA manifest does not fit it any more. Manifests need the extra `c2pa`:
 pip install 'chattts-velocity[c2pa]'.
 
-A file that says nothing may be synthetic all the same: anybody can remove tags, or write them.
+A file that says nothing may be synthetic all the same: any program can remove tags, or write them.
 """
 
 

@@ -76,7 +76,7 @@ def header_packets(file: BinaryIO, most: int) -> list[bytes]:
     Args:
         most: pages that are read.
     """
-    packets, open_packet, count, serial = list[bytes](), b"", 1, None
+    packets, open_packet, count, serial = list[bytes](), bytearray(), 1, None
     for _ in range(most):
         page = read_page(file)
         if page is None:
@@ -90,8 +90,8 @@ def header_packets(file: BinaryIO, most: int) -> list[bytes]:
             open_packet += page.body[at : at + size]
             at += size
             if size < 255:
-                packets.append(open_packet)
-                open_packet = b""
+                packets.append(bytes(open_packet))
+                open_packet.clear()
         known = next((each for each in _HEADERS if packets and packets[0].startswith(each)), None)
         if known is not None:
             count = _HEADERS[known][0]

@@ -22,7 +22,7 @@ _LONGEST_ID3 = 1 << 24  # pictures are in it
 _LONGEST_COMMENTS = 1 << 20
 _MOST_TAGS = 1000
 _MOST_PARTS = 10_000  # chunks, blocks, boxes or frames of one file
-_MOST_PAGES = 2000  # before the sound of an Ogg stream, whose cover may be large
+_MOST_PAGES = 256  # before the sound of an Ogg stream, with 64 KiB each: its cover may be large
 _VORBIS_COMMENT, _LAST_BLOCK = 4, 0x80
 _XMP_BOX = bytes.fromhex("be7acfcb97a942e89c71999491e3afac")
 _XMP = "XMP"
@@ -82,7 +82,7 @@ def _read(file: BinaryIO, size: int) -> tuple[str | None, list[Tag]]:
     if head.startswith(b"OggS"):
         return "Ogg", _take(tags, _ogg(file))
     if head[4:8] == b"ftyp":
-        return "MP4", _take(tags, _boxes(file, size))
+        return "MP4", _take(tags, _boxes(file, size, iter(range(_MOST_PARTS))))
     if _is_adts(head):
         return "AAC", tags
     is_mpeg = len(head) > 1 and head[0] == 0xFF and head[1] & 0xE0 == 0xE0
@@ -233,9 +233,13 @@ def _syncsafe(data: bytes) -> int:
     return value
 
 
-def _boxes(file: BinaryIO, end: int, depth: int = 0) -> Iterator[Tag]:
-    """Yield the tags of the boxes up to ``end``."""
-    for _ in range(_MOST_PARTS):
+def _boxes(file: BinaryIO, end: int, left: Iterator[int], depth: int = 0) -> Iterator[Tag]:
+    """Yield the tags of the boxes up to ``end``, and of those in them.
+
+    Args:
+        left: an item for each box that may still be read, at all depths together.
+    """
+    for _ in left:
         at = file.tell()
         head = file.read(8)
         if len(head) < 8:
@@ -248,9 +252,10 @@ def _boxes(file: BinaryIO, end: int, depth: int = 0) -> Iterator[Tag]:
             return
         if name in _WAY and depth < len(_WAY):
             file.seek(_WAY[name], os.SEEK_CUR)
-            yield from (
-                _items(file, following) if name == b"ilst" else _boxes(file, following, depth + 1)
-            )
+            if name == b"ilst":
+                yield from _items(file, following)
+            else:
+                yield from _boxes(file, following, left, depth + 1)
         elif name == b"uuid" and following - file.tell() <= _LONGEST_VALUE:
             body = file.read(following - file.tell())
             if body.startswith(_XMP_BOX):

@@ -46,13 +46,15 @@ def mark_of(args: argparse.Namespace) -> Mark | None:
 
     Raises:
         UsageError: the producer's name cannot be used, or is given with --no-mark.
+        ConfigError: ``SOURCE_DATE_EPOCH`` is no time.
     """
-    from ..audio.mark import Mark
+    from ..audio.mark import Mark, today
 
     if args.no_mark:
         if args.mark_producer:
             raise UsageError("--mark-producer is a part of the mark: leave out --no-mark")
         return None
+    today()  # a wrong SOURCE_DATE_EPOCH is told before the work
     try:
         return Mark(producer=args.mark_producer)
     except ConfigError as error:

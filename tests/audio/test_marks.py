@@ -274,6 +274,11 @@ def test_damaged_files_are_no_trouble(tmp_path: Path, name: str) -> None:
         struct.pack(">I4s", 8, b"ftyp") + struct.pack(">I4s", 8, b"moov") * 50_000,
         struct.pack(">I4s", 8, b"ftyp") + struct.pack(">I4s", 0, b"moov") * 5000,
         b"fLaC\x84\0\0\x10" + b"\xff" * 16,
+        # A packet without an end, a box of many boxes: their time must not grow with a square.
+        b"".join(ogg.Page(0, -1, 1, n, b"\xff" * 255, bytes(65025)).to_bytes() for n in range(4))
+        * 80,
+        struct.pack(">I4s", 8, b"ftyp")
+        + (struct.pack(">I4s", 80_008, b"moov") + struct.pack(">I4s", 8, b"udta") * 10_000) * 50,
     ],
 )
 def test_files_that_are_no_sound_say_nothing(tmp_path: Path, data: bytes) -> None:

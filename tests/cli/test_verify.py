@@ -11,7 +11,7 @@ import pytest
 import ChatTTS.core
 from ChatTTS.audio import Mark, find_mark, save
 from ChatTTS.audio.content_credentials import Credentials, find_manifest, has_reader
-from ChatTTS.audio.mark import SOFTWARE
+from ChatTTS.audio.mark import SOFTWARE, SOURCE_TYPE
 from ChatTTS.cli import main, serve
 from ChatTTS.cli.commands import _parse
 from ChatTTS.core import Chat
@@ -55,6 +55,7 @@ def test_a_marked_file(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     assert status == 0
     assert (told["synthetic"], told["software"], told["day"]) == (True, SOFTWARE, "2023-11-14")
     assert told["places"] == ["ID3", "XMP"]
+    assert told["digital_source_type"] == SOURCE_TYPE
     assert told["c2pa"] is None
 
 
@@ -68,9 +69,19 @@ def test_a_file_that_says_nothing(name: str, capsys: pytest.CaptureFixture[str])
     assert (status, json.loads(text)["synthetic"]) == (1, False)
 
 
-def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_and_models_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", "no.wav"]) == 2
     assert "error: no.wav does not exist" in capsys.readouterr().err
+    # Names of models and folders are models, as ever.
+    Path("bundled").write_text("A file.")
+    Path("mine.wav").mkdir()
+    assert main(["verify", "nowhere"]) == 1
+    assert "there is no folder nowhere" in capsys.readouterr().err
+    for model in ("bundled", "mine.wav"):
+        main(["verify", model])
+        assert "it says" not in capsys.readouterr().out
+    assert main(["verify", "bundled", "--json"]) == 2
+    assert "--json is for sound files" in capsys.readouterr().err
 
 
 def test_without_the_package_no_manifest_is_looked_for(

@@ -34,8 +34,8 @@ of other programs are read as well: wav, flac, mp3, ogg, opus, m4a, m4b and aac.
   chattts verify speech.wav
   chattts verify speech.wav --json
 
-Of a sound file the exit status is 0 if it says so, 1 if it says nothing, 2 if it cannot be read, and
-3 if its C2PA manifest is not valid. Manifests need the extra `c2pa`:
+Of a sound file the exit status is 0 if it says so, 1 if it says nothing, 2 if it cannot be read,
+and 3 if its C2PA manifest is not valid. Manifests need the extra `c2pa`:
 pip install 'chattts-velocity[c2pa]'.
 
 A file that says nothing may be synthetic all the same: any program can remove tags, or write them.

@@ -169,7 +169,7 @@ def test_options_that_contradict_each_other(
 
 
 @pytest.fixture
-def reads(standard: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+def reads(standard: Chat, empty_home: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standard, "infer", Speaks())
     monkeypatch.setattr(standard, "load_or_raise", lambda *_, **__: None)
     monkeypatch.setattr(ChatTTS.core, "Chat", lambda: standard)

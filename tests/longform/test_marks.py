@@ -10,8 +10,8 @@ import pytest
 
 from ChatTTS.audio import Mark, find_mark
 from ChatTTS.core import Chat
-from ChatTTS.errors import ConfigError
 from ChatTTS.longform.files import parse_script
+from ChatTTS.longform.script import ScriptError
 from ChatTTS.longform.settings import ReadSettings
 
 from ..support.chat_tools import LIVELY
@@ -36,7 +36,7 @@ def test_a_reading_that_goes_on_later_has_its_first_day(
     folder = tmp_path / "lines"
     infer.fails_at = "The last line."
     with standard.read(SCRIPT, SETTINGS, folder=folder) as recording:
-        with pytest.raises(ConfigError):
+        with pytest.raises(ScriptError):
             recording.save(tmp_path / "a.flac")
         kept = sorted(folder.glob("*.line"))
         assert len(kept) == 2

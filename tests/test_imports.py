@@ -281,6 +281,7 @@ def test_ray_is_imported_only_where_it_is_asked_for() -> None:
 
 # Modules whose distribution has another name.
 DISTRIBUTIONS = {
+    "c2pa": "c2pa-python",
     "google": "protobuf",
     "grpc": "grpcio",
     "grpc_health": "grpcio-health-checking",

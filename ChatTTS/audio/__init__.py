@@ -3,6 +3,8 @@
 from .compare import Comparison, compare
 from .devices import SoundDevice, find_sound_device
 from .files import FORMATS, encode, read, save
+from .mark import Mark
+from .marks_found import FoundMark, find_mark
 from .pcm import to_int16
 from .playback import Player
 from .plot import plot_waveform
@@ -20,6 +22,8 @@ __all__ = [
     "CheckedWord",
     "Comparison",
     "Cue",
+    "FoundMark",
+    "Mark",
     "PCMWriter",
     "Player",
     "SoundDevice",
@@ -28,6 +32,7 @@ __all__ = [
     "check_words",
     "compare",
     "encode",
+    "find_mark",
     "find_sound_device",
     "make_cues",
     "plot_waveform",

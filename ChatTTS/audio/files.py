@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from ..errors import AudioError
 from ..utils.untrusted import LONGEST_FILE, open_regular
+from .mark import Mark, mark_of
+from .marking import marked
 from .pcm import count_clipped, to_int16
 from .samples import SAMPLE_RATE, Samples, StrPath, check_rate, resample, to_mono
 
@@ -46,6 +48,7 @@ def save(
     *,
     format: str | None = None,
     subtype: str | None = None,
+    mark: Mark | bool = True,
 ) -> Path:
     """Write one waveform to a sound file and return its path.
 
@@ -60,19 +63,28 @@ def save(
         sample_rate: in Hz.
         format: one of ``FORMATS``, to override the path's ending.
         subtype: another encoding of the samples, such as ``"FLOAT"`` for a lossless WAV.
+        mark: tags which say that the sound is synthetic, by what and on which day it was made
+            (:class:`.mark.Mark`); ``False`` leaves them out. The day is today's in UTC, or that of
+            the environment variable ``SOURCE_DATE_EPOCH``.
 
     Raises:
         AudioError: the samples, the format or the path cannot be used; the message has the reason.
+        ConfigError: ``SOURCE_DATE_EPOCH`` is no time.
     """
     path = Path(path)
     format = _format_of(path) if format is None else format
     check_target(path)
-    write_file(path, encode(wav, format, sample_rate, subtype=subtype))
+    write_file(path, encode(wav, format, sample_rate, subtype=subtype, mark=mark))
     return path
 
 
 def encode(
-    wav: Any, format: str, sample_rate: int = SAMPLE_RATE, *, subtype: str | None = None
+    wav: Any,
+    format: str,
+    sample_rate: int = SAMPLE_RATE,
+    *,
+    subtype: str | None = None,
+    mark: Mark | bool = True,
 ) -> bytes:
     """Return the bytes of the file that ``save`` would write.
 
@@ -81,6 +93,7 @@ def encode(
     import soundfile
 
     container, default_subtype = _container(format)
+    chosen = mark_of(mark)
     subtype = (subtype or default_subtype).upper()
     _check_subtype(format, container, subtype)
     rate = check_rate(sample_rate)
@@ -101,7 +114,8 @@ def encode(
             f"{format} with {subtype} cannot be written at {rate} samples a second "
             f"({_reason(error)}); use 24000, which every format supports, or save as wav or flac"
         ) from error
-    return buffer.getvalue()
+    file = buffer.getvalue()
+    return file if chosen is None else marked(file, _plain(format), chosen)
 
 
 def read(
@@ -253,9 +267,13 @@ def _format_of(path: Path) -> str:
 
 def _container(format: str) -> tuple[str, str]:
     try:
-        return _FORMATS[format.lower().removeprefix(".")]
+        return _FORMATS[_plain(format)]
     except KeyError:
         raise AudioError(f"format {format!r} is unknown; use one of {', '.join(FORMATS)}") from None
+
+
+def _plain(format: str) -> str:
+    return format.lower().removeprefix(".")
 
 
 def _check_subtype(format: str, container: str, subtype: str) -> None:

@@ -11,6 +11,8 @@ from typing import Any, BinaryIO, TypeVar
 
 from ..errors import AudioError
 from .files import check_target
+from .mark import Mark, mark_of
+from .marking import info_chunk
 from .pcm import count_clipped, to_pcm_bytes
 from .samples import SAMPLE_RATE, StrPath, check_rate, to_mono
 
@@ -64,8 +66,11 @@ class PCMWriter:
         if self._closed:
             return
         self._closed = True
-        if self._owned:
-            self._stream.close()
+        try:
+            self._finish()
+        finally:
+            if self._owned:
+                self._stream.close()
         if self._clipped:
             log.warning(
                 "clipped %d of %d samples that lie beyond [-1, 1]",
@@ -75,6 +80,9 @@ class PCMWriter:
 
     def _write_chunk(self, data: bytes) -> None:
         self._stream.write(data)
+
+    def _finish(self) -> None:
+        """Write what follows the last chunk."""
 
     def __enter__(self: W) -> W:
         return self
@@ -87,19 +95,28 @@ class WavWriter(PCMWriter):
     """Writes a mono 16-bit WAV file that is valid after every chunk.
 
     Where the stream can seek, its header has the number of samples written so far, so a player can
-    open the growing file. Elsewhere (a pipe, a socket) the sizes in the header are 0xFFFFFFFF,
-    which players read as "until the end".
+    open the growing file, and the mark follows the samples at the end. Elsewhere (a pipe, a socket)
+    the sizes in the header are 0xFFFFFFFF, which players read as "until the end", so there is no
+    place for a mark.
 
     Args:
         target: as ``PCMWriter``; a stream is written from its present position on.
         sample_rate: in Hz.
+        mark: as ``save``.
 
     Raises:
         AudioError: the file cannot be created, the stream takes text, or the rate is invalid.
     """
 
-    def __init__(self, target: StrPath | BinaryIO, sample_rate: int = SAMPLE_RATE) -> None:
+    def __init__(
+        self,
+        target: StrPath | BinaryIO,
+        sample_rate: int = SAMPLE_RATE,
+        *,
+        mark: Mark | bool = True,
+    ) -> None:
         rate = check_rate(sample_rate)
+        self._mark = mark_of(mark)
         super().__init__(target)
         self._start = self._stream.tell() if _can_seek(self._stream) else None
         self._data_bytes = 0
@@ -113,6 +130,17 @@ class WavWriter(PCMWriter):
             self._write_size(self._start + 4, self._data_bytes + _HEADER_BYTES - 8)
             self._write_size(self._start + 40, self._data_bytes)
             self._stream.seek(self._start + _HEADER_BYTES + self._data_bytes)
+
+    def _finish(self) -> None:
+        if self._start is None or self._mark is None:
+            return
+        chunk = info_chunk(self._mark)
+        end = _HEADER_BYTES + self._data_bytes
+        if end + len(chunk) > _UNKNOWN_SIZE:  # readers would take the mark for sound
+            return
+        self._stream.write(chunk)
+        self._write_size(self._start + 4, end + len(chunk) - 8)
+        self._stream.seek(self._start + end + len(chunk))
 
     def _write_size(self, position: int, size: int) -> None:
         # Beyond 4 GiB the field is too small; its largest value means "until the end".

@@ -1,4 +1,4 @@
-"""``chattts download``, ``verify`` and ``cache``: manage the checkpoints on this machine."""
+"""``chattts download``, ``cache`` and ``verify`` of a model: the checkpoints on this machine."""
 
 from __future__ import annotations
 
@@ -22,14 +22,6 @@ already there are kept. An interrupted download continues where it stopped.
   chattts download
   HF_ENDPOINT=https://my-mirror.example chattts download
 """
-_VERIFY = """\
-Compare a model's files with the published ChatTTS model. The command fails if a file is missing or
-different. Files of a fine-tuned model are different; that is not an error of the model.
-
-  chattts verify               the model that `chattts say` uses by default
-  chattts verify huggingface
-  chattts verify my-model/
-"""
 _CACHE = """\
 Show where models, caches and voices are stored and how big they are, or delete caches.
 
@@ -48,13 +40,6 @@ _STATUS = {
 def add_to(commands: Commands) -> None:
     download = add_command(commands, "download", run_download, "fetch the full model", _DOWNLOAD)
     download.add_argument("--force", action="store_true", help="fetch every file again")
-
-    verify = add_command(
-        commands, "verify", run_verify, "compare a model's files with the published ones", _VERIFY
-    )
-    verify.add_argument(
-        "model", nargs="?", metavar="MODEL", help="bundled, huggingface or a folder"
-    )
 
     summary = "show caches with their sizes, or delete them"
     cache = add_command(commands, "cache", run_cache_list, summary, _CACHE)
@@ -81,11 +66,11 @@ def run_download(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def run_verify(args: argparse.Namespace, console: Console) -> int:
-    """Print a table of files; fail if one is missing or different."""
+def verify_model(name: str | None, console: Console) -> int:
+    """Print a table of a model's files; fail if one is missing or different."""
     from ..checkpoints.hashes import verify
 
-    verification = verify(_folder(choose_model(args.model)))
+    verification = verify(_folder(choose_model(name)))
     console.note(str(verification.folder.asset))
     print(table(*((check.name, _STATUS[check.status]) for check in verification.files)))
     different = [check for check in verification.files if check.status == "different"]

@@ -13,7 +13,20 @@ from collections.abc import Sequence
 
 from ..errors import ChatTTSError
 from ..version import __version__
-from . import align, assets_commands, check, compare, doctor, mcp, read, refine, say, serve, voice
+from . import (
+    align,
+    assets_commands,
+    check,
+    compare,
+    doctor,
+    mcp,
+    read,
+    refine,
+    say,
+    serve,
+    verify,
+    voice,
+)
 from .console import Console, UsageError, console_logging, print_error
 from .options import Parser
 
@@ -125,6 +138,7 @@ def _parser() -> Parser:
         voice,
         compare,
         check,
+        verify,
         align,
         assets_commands,
         doctor,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineUnavailableError
 from .console import Console, UsageError
+from .marks import add_mark_options, mark_of
 from .model import choose_model, load_chat
 from .options import Commands, add_command, add_engine_options
 
@@ -62,6 +63,7 @@ def add_to(commands: Commands) -> None:
         "--api-keys", type=Path, metavar="FILE", help="file of API keys for --http, one per line"
     )
     parser.add_argument("--voice", metavar="NAME", help="voice of calls that name none")
+    add_mark_options(parser, signs=False)
     add_engine_options(parser)
     parser.set_defaults(dtype="float32")
 
@@ -88,6 +90,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         grpc_port=None,
         default_voice=args.voice,
         api_keys=keys,
+        mark=mark_of(args),
     )
     choice = choose_model(args.model)
     asyncio.run(_serve(args, settings, lambda: load_chat(choice, args, console)))

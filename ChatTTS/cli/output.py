@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +14,8 @@ from .console import UsageError
 
 if TYPE_CHECKING:
     from ..audio import PCMWriter
+    from ..audio.content_credentials import Credentials
+    from ..audio.mark import Mark
 
 _DEFAULT = Path("speech.wav")
 
@@ -27,12 +29,16 @@ class OutputTarget:
         fresh: whether an existing file is kept and a number is added to the new file's name.
         piped: whether raw PCM goes to standard output.
         plays: whether the sound is played.
+        mark: what the file says of the sound; ``None`` for nothing.
+        credentials: sign the file, if there are any.
     """
 
     path: Path | None = None
     fresh: bool = False
     piped: bool = False
     plays: bool = False
+    mark: Mark | None = None
+    credentials: Credentials | None = None
 
     @property
     def name(self) -> str:
@@ -56,7 +62,17 @@ class OutputTarget:
             return self.name
         from ..audio import save
 
-        return str(save(_unused(self.path) if self.fresh else self.path, samples))
+        path = _unused(self.path) if self.fresh else self.path
+        save(path, samples, mark=self.mark or False)
+        self.sign(path)
+        return str(path)
+
+    def sign(self, path: Path) -> None:
+        """Sign a file that is complete, if that is asked for."""
+        if self.credentials is not None:
+            from ..audio.content_credentials import sign
+
+            sign(path, self.credentials, self.mark)
 
     def open(self) -> OutputStream:
         """Open it for samples that come in chunks."""
@@ -68,7 +84,7 @@ class OutputTarget:
 
         if self.piped:
             return PCMWriter(sys.stdout.buffer)
-        return None if self.path is None else WavWriter(self.path)
+        return None if self.path is None else WavWriter(self.path, mark=self.mark or False)
 
 
 class OutputStream:
@@ -85,7 +101,7 @@ class OutputStream:
 
         self._output = output
         self._writer: PCMWriter | None = None
-        self._has_begun = False
+        self._has_begun = self._is_signed = False
         self._player = Player() if output.plays else None
 
     @property
@@ -128,9 +144,22 @@ class OutputStream:
         finally:
             if self._writer is not None:
                 self._writer.close()
+                self._sign(is_whole=kind is None)
+
+    def _sign(self, *, is_whole: bool) -> None:
+        if is_whole and self._output.path is not None and not self._is_signed:
+            self._is_signed = True
+            self._output.sign(self._output.path)
 
 
-def choose_output(out: str | None, *, stream: bool, play: bool) -> OutputTarget:
+def choose_output(
+    out: str | None,
+    *,
+    stream: bool,
+    play: bool,
+    mark: Mark | None = None,
+    credentials: Credentials | None = None,
+) -> OutputTarget:
     """Return the target for ``-o``, ``--stream`` and ``--play``, checked before the model speaks.
 
     Without ``-o``, played sound is not written, a stream goes to standard output, and a whole
@@ -138,9 +167,15 @@ def choose_output(out: str | None, *, stream: bool, play: bool) -> OutputTarget:
 
     Raises:
         UsageError: a terminal would get raw sound, or the file cannot be created.
-        AudioError: there is no sound device.
+        AudioError: there is no sound device, or the format of the file cannot be signed.
     """
-    output = _target(out, stream, play)
+    output = replace(_target(out, stream, play), mark=mark, credentials=credentials)
+    if credentials is not None:
+        from ..audio.content_credentials import check_signed_format
+
+        if output.path is None:
+            raise UsageError("--c2pa-cert signs files: name one with -o")
+        check_signed_format(output.path)
     if play:
         from ..audio import find_sound_device
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ChatTTSError, ConfigError
 from .console import Console, UsageError, counted, warn
+from .marks import add_mark_options, credentials_of, mark_of
 from .model import choose_model, load_chat
 from .options import (
     Commands,
@@ -25,6 +26,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from ..audio.mark import Mark
     from ..longform.recording import Recording, SpokenPiece
     from ..longform.script import Script
     from ..longform.settings import Loudness, Pauses, ReadSettings
@@ -127,6 +129,7 @@ def _add_output_options(parser: Parser) -> None:
     group.add_argument(
         "--subtitles", metavar="FILE", help="also write subtitles (.srt, .vtt, .ass, .lrc, .json)"
     )
+    add_mark_options(group)
     group.add_argument(
         "--resume-folder",
         metavar="FOLDER",
@@ -140,6 +143,7 @@ def _add_output_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace, console: Console) -> int:
     """Read; return the exit status."""
+    from ..audio.content_credentials import check_signed_format, sign
     from ..longform.sound_file import check_sound_file
 
     if args.plan:
@@ -154,6 +158,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
         check_subtitles(args.subtitles)
         if _is_same(args.subtitles, args.script):
             raise UsageError(f"--subtitles {args.subtitles} would replace the script")
+    mark, credentials = mark_of(args), credentials_of(args)
+    if credentials is not None:
+        check_signed_format(out)
     loudness = _loudness(args.loudness)
     settings = _settings(args)
     script = _script(args)
@@ -165,7 +172,9 @@ def run(args: argparse.Namespace, console: Console) -> int:
             are = "is" if kept == 1 else "are"
             console.note(f"{counted(kept, 'line')} of {folder} {are} used again")
         try:
-            _save(recording, args, loudness, console)
+            _save(recording, args, loudness, mark, console)
+            if credentials is not None:
+                sign(out, credentials, mark)
         except (ChatTTSError, KeyboardInterrupt):
             kept = recording.lines_kept
             are = "is" if kept == 1 else "are"
@@ -259,7 +268,11 @@ def _loudness(given: str) -> Loudness | None:
 
 
 def _save(
-    recording: Recording, args: argparse.Namespace, loudness: Loudness | None, console: Console
+    recording: Recording,
+    args: argparse.Namespace,
+    loudness: Loudness | None,
+    mark: Mark | None,
+    console: Console,
 ) -> None:
     from ..audio import SAMPLE_RATE
     from ..utils.progress import progress
@@ -273,7 +286,9 @@ def _save(
         bar.update()
 
     with progress("reading", "line", show=not console.quiet, total=len(lines)) as bar:
-        recording.save(args.out, loudness, subtitles=args.subtitles, heard=heard)
+        recording.save(
+            args.out, loudness, subtitles=args.subtitles, heard=heard, mark=mark or False
+        )
     minutes, seconds = divmod(round(end / SAMPLE_RATE), 60)
     chapters = len({line.chapter for line in lines})
     console.note(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ChatTTSError
 from ..voices import VoiceLibrary, find_voice
 from .console import Console, UsageError, warn
+from .marks import add_mark_options, credentials_of, mark_of
 from .model import FULL_MODEL_HINT, choose_model, load_chat, read_config
 from .options import (
     Commands,
@@ -115,6 +116,7 @@ def _add_output_options(parser: Parser) -> None:
         help="also write subtitles (.srt, .vtt, .ass, .lrc, .json); a model without heads for word "
         "times is searched for them first (`chattts align`)",
     )
+    add_mark_options(group)
     group.add_argument(
         "--plot",
         metavar="FILE",
@@ -148,7 +150,13 @@ def run(args: argparse.Namespace, console: Console) -> int:
     text = gather_text(args.text, args.files, stream=args.stream)
     if args.low_latency and not (args.stream or args.play):
         raise UsageError("--low-latency only works with a stream: add --play or --stream")
-    output = choose_output(args.out, stream=args.stream, play=args.play)
+    output = choose_output(
+        args.out,
+        stream=args.stream,
+        play=args.play,
+        mark=mark_of(args),
+        credentials=credentials_of(args),
+    )
     if args.subtitles is not None:
         from ..audio.subtitles import subtitle_format
 

@@ -16,6 +16,7 @@ from ..errors import ChatTTSError, ConfigError, EngineDeadError, EngineUnavailab
 from ..utils.garbage import leave_out_objects, unwatched
 from .configuration import make_configurable
 from .console import Console, UsageError, counted
+from .marks import credentials_of, mark_of
 from .model import ModelChoice, check_engine_options, choose_model, load_chat, new_chat
 from .options import Commands, add_command, read_lexicon
 from .replicas import default_running, replicated, wants_replicas
@@ -254,6 +255,8 @@ def _settings(args: argparse.Namespace) -> Settings:
         log_texts=args.log_texts,
         guard=None if args.guard == "none" else args.guard,
         lexicon=read_lexicon(args.lexicon),
+        mark=mark_of(args),
+        credentials=credentials_of(args),
         protocols=_protocols(args.protocols),
         limits=Limits(**limits),
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..request_fields import GUARDS
 from ..serving.protocol_names import PROTOCOLS
+from .marks import add_mark_options
 from .options import Parser, add_engine_options, add_lexicon_option
 from .replicas import add_replica_options
 
@@ -181,6 +182,7 @@ def add_options(parser: Parser) -> None:
         "them, `retry` also speaks a faulty sentence again, unless the sound is sent while it is "
         "generated, and then reports (default %(default)s)",
     )
+    add_mark_options(parser.add_argument_group("marks"))
     _add_limits(parser)
     _add_script_options(parser)
     logs = parser.add_argument_group("logs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -117,6 +117,17 @@ class KeptLines:
             tuple(SpokenPart(**part) for part in values["parts"]),
             tuple(Word(**word) for word in values["words"]),
         )
+
+    def began(self, keys: Iterable[str]) -> float | None:
+        """Return when the first of these lines was kept, in seconds since 1970; ``None`` for none.
+
+        It is the time of its file, which stays while a reading is stopped.
+        """
+        times = []
+        for key in keys:
+            with suppress(OSError):
+                times.append(self._path(key).stat().st_mtime)
+        return min(times, default=None)
 
     def take_over(self, folder: Path, key: str) -> int:
         """Move a line here from the folder of other kept lines, which does not keep it any more.

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from ..audio.mark import Mark, day_made, today
 from ..audio.samples import SAMPLE_RATE, Samples, StrPath
 from ..audio.subtitles import check_subtitles, save_subtitles
 from ..errors import ChatTTSError, ConfigError
@@ -163,6 +164,7 @@ class Recording:
         *,
         subtitles: StrPath | None = None,
         heard: Callable[[SpokenPiece], None] | None = None,
+        mark: Mark | bool = True,
     ) -> Path:
         """Write the whole work to a file and return its path.
 
@@ -176,6 +178,8 @@ class Recording:
             subtitles: also write subtitles (.srt, .vtt, .ass, .lrc, .json); the settings must ask
                 for ``word_times``.
             heard: called with each piece when it is spoken, in order.
+            mark: as ``ChatTTS.save``; its day is by default the one on which the first line was
+                spoken, so that a reading that was stopped gives the file of an undisturbed one.
 
         Raises:
             AudioError: the file cannot be written, or a package for it is missing.
@@ -197,7 +201,7 @@ class Recording:
         about = WorkInfo(self.script.title, self.script.author, survey.chapters, cover)
         ceiling = 0.0 if loudness is None else loudness.true_peak
         sound = self._sound()
-        with SoundFile(target, about) as file:
+        with SoundFile(target, about, self._dated(mark)) as file:
             for samples in sound if loudness is None else limited(sound, survey.gain, ceiling):
                 file.write(samples)
         if subtitles is not None:
@@ -291,6 +295,14 @@ class Recording:
 
     def _sound(self) -> Iterator[Samples]:
         return chain.from_iterable(map(_samples_of, self))
+
+    def _dated(self, mark: Mark | bool) -> Mark | None:
+        if mark is False:
+            return None
+        keys = (planned.key for planned in self._plan if planned.key is not None)
+        began = self._kept.began(keys)
+        day = today() if began is None else day_made(began)
+        return (Mark() if mark is True else mark).on(day)
 
     def _survey(
         self, loudness: Loudness | None, heard: Callable[[SpokenPiece], None] | None

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..audio.files import check_target
+from ..audio.mark import SOFTWARE, SOURCE_TYPE, STATEMENT, Mark
+from ..audio.marking import xmp_box
 from ..audio.pcm import to_int16
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..audio.wavstream import WavWriter
@@ -108,15 +110,17 @@ def check_format(name: str) -> None:
 class SoundFile:
     """A file that appears under its name when it is complete; used as a context.
 
-    Equal samples give equal bytes: nothing in the file depends on the time or on chance.
+    Equal samples give equal bytes: nothing else in the file than the mark depends on the time, and
+    nothing on chance.
 
     Args:
         path: see :func:`check_sound_file`.
         about: its chapters, title, author and cover; a ``.wav`` has none of them.
+        mark: what it says of the sound; ``None`` for nothing.
     """
 
-    def __init__(self, path: Path, about: WorkInfo) -> None:
-        self._path, self._about = path, about
+    def __init__(self, path: Path, about: WorkInfo, mark: Mark | None = None) -> None:
+        self._path, self._about, self._mark = path, about, mark
         self._stack = ExitStack()
         self._writer: WavWriter | _Encoder
 
@@ -138,9 +142,11 @@ class SoundFile:
             file = self._stack.enter_context(writing_whole(self._path))
             kind = _KINDS.get(self._path.suffix.lower())
             if kind is None:
-                self._writer = self._stack.enter_context(WavWriter(file))
+                writer = WavWriter(file, mark=self._mark or False)
+                self._writer = self._stack.enter_context(writer)
             else:
-                self._writer = self._stack.enter_context(_Encoder(file, kind, self._about))
+                encoder = _Encoder(file, kind, self._about, self._mark)
+                self._writer = self._stack.enter_context(encoder)
         except OSError as error:
             self._stack.close()
             raise self._refused(error) from error
@@ -159,9 +165,9 @@ class SoundFile:
 class _Encoder:
     """Encodes samples into a container."""
 
-    def __init__(self, file: Any, kind: _Kind, about: WorkInfo) -> None:
+    def __init__(self, file: Any, kind: _Kind, about: WorkInfo, mark: Mark | None) -> None:
         av = _av()
-        self._kind = kind
+        self._file, self._kind, self._mark = file, kind, mark
         self._samples = 0
         # Bit-exact muxers write neither the time nor a random number of the stream.
         options = {"fflags": "+bitexact"} | ({"brand": kind.brand} if kind.brand else {})
@@ -208,6 +214,8 @@ class _Encoder:
 
     def _describe(self, about: WorkInfo) -> None:
         tags = {"title": about.title, "artist": about.author, "album": about.title}
+        if self._mark is not None:
+            tags |= _mark_tags(self._mark, self._kind)
         if about.cover and not self._kind.picture:
             tags["METADATA_BLOCK_PICTURE"] = _picture_block(about.cover)
         has_chapters = len(about.chapters) > 1 or any(each.title for each in about.chapters)
@@ -240,6 +248,27 @@ class _Encoder:
                 self._container.mux(self._stream.encode(None))
         finally:
             self._container.close()
+        if kind is None and self._mark is not None and self._kind.container == "mp4":
+            self._file.seek(0, os.SEEK_END)
+            self._file.write(xmp_box(self._mark))
+
+
+def _mark_tags(mark: Mark, kind: _Kind) -> dict[str, str]:
+    """Return a mark by ffmpeg's names of tags; MP4 has the rest of it in XMP."""
+    if kind.comments:
+        return mark.comments
+    day = {} if mark.day is None else {"date": mark.day.isoformat()}
+    if kind.container == "mp4":
+        statement = f"{STATEMENT} ({SOURCE_TYPE})"
+        return {"encoding_tool": SOFTWARE, "comment": statement, **day}
+    return {
+        "TSSE": SOFTWARE,  # bit-exact muxers leave out what they call encoder
+        "comment": STATEMENT,
+        "DigitalSourceType": SOURCE_TYPE,
+        "AIGC": mark.label,
+        "id3v2_priv.XMP": mark.xmp,
+        **day,
+    }
 
 
 def _chapter_comments(chapters: tuple[Chapter, ...]) -> dict[str, str]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..audio.content_credentials import Credentials
+from ..audio.mark import Mark
 from ..errors import ConfigError
 from ..text.lexicon import Lexicon
 from .protocol_names import PROTOCOLS
@@ -135,6 +137,9 @@ class Settings:
         guard: the guard of requests that name none: ``retry``, ``report`` or ``None``. Speech that
             is sent while it is generated then has ``report`` in place of ``retry``.
         lexicon: words and their sayings, for all requests; those of a request replace them.
+        mark: what answers with speech and files of scripts say of it: that it is synthetic, and by
+            what it was made; ``None`` leaves that out.
+        credentials: sign the files of scripts in formats that C2PA supports; ``None`` signs none.
         protocols: those of ``PROTOCOLS`` that are served.
         limits: upper limits.
 
@@ -167,6 +172,8 @@ class Settings:
     log_texts: bool = False
     guard: str | None = None
     lexicon: Lexicon = field(default_factory=Lexicon, repr=False)
+    mark: Mark | None = field(default_factory=Mark)
+    credentials: Credentials | None = None
     protocols: tuple[str, ...] = PROTOCOLS
     limits: Limits = Limits()
 

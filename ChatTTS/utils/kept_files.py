@@ -168,7 +168,8 @@ def writing_whole(target: Path, mode: int = 0o644, durable: bool = True) -> Iter
     """
     path = target.parent / (UNFINISHED + secrets.token_hex(8))
     try:
-        with open(path, "xb", opener=lambda name, given: os.open(name, given, mode)) as file:
+        # Also for reading: what signs a file checks it before it is complete.
+        with open(path, "x+b", opener=lambda name, given: os.open(name, given, mode)) as file:
             yield file
             file.flush()
             if durable:

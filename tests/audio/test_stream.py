@@ -89,7 +89,7 @@ def test_a_stream_is_written_from_where_it_stands() -> None:
     with WavWriter(stream) as writer:
         writer.write(noise(100))
     assert stream.getvalue() == b"before" + encode(noise(100), "wav")
-    assert stream.tell() == 6 + 44 + 200
+    assert stream.tell() == len(stream.getvalue())
 
 
 def test_sizes_past_4_gib_stay_at_the_largest() -> None:

@@ -83,7 +83,7 @@ def test_formats_have_other_names(name: Any, format: Any) -> None:
 
 def test_formats_by_other_names_are_sent(client: httpx.Client) -> None:
     assert spoken(client, response_format="OGG").headers["content-type"] == "audio/ogg"
-    assert client.get("/tts", params={"text": SHORT, "format": "MP3"}).content[:1] == b"\xff"
+    assert client.get("/tts", params={"text": SHORT, "format": "MP3"}).content[:3] == b"ID3"
     answer = client.post("/v1/text-to-speech/alloy?output_format=PCM_24000", json={"text": SHORT})
     assert answer.headers["content-type"] == "audio/pcm"
     wrong = client.post("/v1/audio/speech", json={"input": SHORT, "response_format": "midi"})

@@ -206,6 +206,7 @@ def test_ids_and_seeds_are_told(client: Client, offline: Any) -> None:
     told = dict(call.initial_metadata())
     assert response.id.value == "mine"
     assert told["x-request-id"].startswith("req-")
+    assert told["ai-disclosure"].startswith("mode=machine-generated, ")
     again = client.stub.Synthesize(ask(custom_configuration={"seed": told["x-seed"]}))
     assert again.audio == response.audio
     assert not same(samples(response.audio), offline)

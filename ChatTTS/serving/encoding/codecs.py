@@ -11,6 +11,8 @@ import av
 import numpy as np
 from av.audio.codeccontext import AudioCodecContext
 
+from ...audio.mark import Mark
+from ...audio.marking import id3_tag
 from ...audio.pcm import to_int16
 from ...audio.samples import Samples
 from .formats import Format
@@ -31,7 +33,7 @@ class _Codec:
     Attributes:
         name: ffmpeg's name of the codec.
         sample_format: ffmpeg's name of the sample format that it takes.
-        framing: makes the framing of an opened codec's packets.
+        framing: makes the framing of an opened codec's packets, with a mark if there is one.
         bit_rate: gives the bits a second from the sample rate; ``None`` where they are fixed.
         options: ffmpeg's options.
         needs_sound: whether players refuse a file without any frame.
@@ -39,7 +41,7 @@ class _Codec:
 
     name: str
     sample_format: str
-    framing: Callable[[AudioCodecContext], PacketFraming | OggOpus]
+    framing: Callable[[AudioCodecContext, Mark | None], PacketFraming | OggOpus]
     bit_rate: Callable[[int], int] | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     needs_sound: bool = False
@@ -49,7 +51,7 @@ _CODECS = {
     Format.MP3: _Codec(
         "libmp3lame",
         "fltp",
-        lambda _: PacketFraming(),
+        lambda _, mark: PacketFraming(b"" if mark is None else id3_tag(mark)),
         lambda _: _MPEG_BITS,
         # Without the bit reservoir, no frame needs bits of earlier ones: frames are not delayed,
         # and each can be played by itself.
@@ -59,14 +61,14 @@ _CODECS = {
     Format.AAC: _Codec(
         "aac",
         "fltp",
-        lambda context: ADTS(context.sample_rate),
+        lambda context, _: ADTS(context.sample_rate),
         lambda rate: min(_MPEG_BITS, _AAC_BITS_PER_SAMPLE * rate),
         needs_sound=True,
     ),
     Format.OPUS: _Codec(
         "libopus",
         "flt",
-        lambda context: OggOpus(_extradata(context), context.sample_rate),
+        lambda context, mark: OggOpus(_extradata(context), context.sample_rate, mark),
         lambda _: _OPUS_BITS,
         # The mode "voip" would filter the sound.
         {"application": "audio", "frame_duration": "20"},
@@ -76,11 +78,11 @@ _CODECS = {
     Format.FLAC: _Codec(
         "flac",
         "s16",
-        lambda context: PacketFraming(flac_header(_extradata(context))),
+        lambda context, mark: PacketFraming(flac_header(_extradata(context), mark)),
         options={"frame_size": "576"},
     ),
-    Format.MULAW: _Codec("pcm_mulaw", "s16", lambda _: PacketFraming()),
-    Format.ALAW: _Codec("pcm_alaw", "s16", lambda _: PacketFraming()),
+    Format.MULAW: _Codec("pcm_mulaw", "s16", lambda *_: PacketFraming()),
+    Format.ALAW: _Codec("pcm_alaw", "s16", lambda *_: PacketFraming()),
 }
 
 
@@ -91,13 +93,20 @@ class CodecWriter:
         format: one that needs a codec.
         sample_rate: samples a second, a rate that the format supports.
         bit_rate: bits a second, where the format has a choice; ``None`` takes its own.
+        mark: see :class:`.encoder.Encoder`.
     """
 
-    def __init__(self, format: Format, sample_rate: int, bit_rate: int | None = None) -> None:
+    def __init__(
+        self,
+        format: Format,
+        sample_rate: int,
+        bit_rate: int | None = None,
+        mark: Mark | None = None,
+    ) -> None:
         codec = _CODECS[format]
         self._context = _opened(codec, sample_rate, bit_rate)
         self._codec = codec
-        self._framing = codec.framing(self._context)
+        self._framing = codec.framing(self._context, mark)
         self._has_header = False
         self._samples = 0
 

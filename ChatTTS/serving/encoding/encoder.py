@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...audio.mark import Mark
 from ...audio.samples import SAMPLE_RATE, Samples, to_mono
 from ...audio.tempo import Tempo, check_speed
 from ...errors import AudioError
@@ -31,6 +32,8 @@ class Encoder:
         bit_rate: bits a second, for MP3, AAC and Opus; ``None`` takes the format's own, and other
             formats take no notice of it.
         in_wav: whether a stream of G.711 begins with the header of a WAV file.
+        mark: in the header of MP3, Opus and FLAC; other streams have no place for it that all
+            players pass over.
 
     Attributes:
         format: as above.
@@ -48,6 +51,7 @@ class Encoder:
         bit_rate: int | None = None,
         *,
         in_wav: bool = False,
+        mark: Mark | None = None,
     ) -> None:
         if in_wav and format not in _G711:
             raise AudioError("in_wav is only for G.711 (mulaw, alaw)")
@@ -61,7 +65,7 @@ class Encoder:
         is_plain = format in (Format.PCM, Format.WAV)
         self._writer: PlainWriter | CodecWriter
         self._writer = (
-            PlainWriter(format, rate) if is_plain else CodecWriter(format, rate, bit_rate)
+            PlainWriter(format, rate) if is_plain else CodecWriter(format, rate, bit_rate, mark)
         )
         self._is_wav = in_wav or format is Format.WAV
         self._header = g711_wav_header(_G711[format], rate) if in_wav else b""

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import av
 
+from ...audio.mark import Mark
+from ...audio.marking import flac_block
 from .pcm import ByteBuffer
 
 # Offset of the size of the whole in a WAV header; the last size in it is that of the data.
@@ -55,12 +57,14 @@ class ADTS(PacketFraming):
         return self._written.take()
 
 
-def flac_header(stream_info: bytes) -> bytes:
-    """Return the header of FLAC frames: the marker, and ``STREAMINFO`` as the only block.
+def flac_header(stream_info: bytes, mark: Mark | None = None) -> bytes:
+    """Return the header of FLAC frames: the marker, ``STREAMINFO``, and the mark if there is one.
 
-    Its length and checksum are zero, which means unknown.
+    The length and checksum are zero, which means unknown.
     """
-    return struct.pack(">4sI", b"fLaC", 0x80 << 24 | len(stream_info)) + stream_info
+    last = 0x80 if mark is None else 0
+    head = struct.pack(">4sI", b"fLaC", last << 24 | len(stream_info)) + stream_info
+    return head if mark is None else head + flac_block(mark, is_last=True)
 
 
 def with_flac_length(stream: bytes, samples: int) -> bytes:

@@ -13,6 +13,7 @@ from starlette.datastructures import State
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from ...audio.mark import Mark
 from ...errors import ChatTTSError
 from ...pipeline.results import Fault, Piece, Word
 from ..encoding import Encoder
@@ -21,6 +22,7 @@ from ..requests.request import SpeechRequest, new_seed
 from ..speech.config import RunConfig
 from ..speech.service import SpeechService
 from ..speech.speech import Speech
+from .disclosure import disclosure_headers
 
 
 @dataclass(frozen=True)
@@ -215,10 +217,11 @@ class SpokenResponse(Response):
     Args:
         service: speaks the request.
         request: the text to speak.
-        encoder: makes the encoder.
+        encoder: makes the encoder, with the server's mark.
         body: gives the sound its form.
         is_streamed: whether it is sent while it is generated.
-        headers: of the answer, besides ``x-seed``, ``x-sample-rate`` and ``x-voice``.
+        headers: of the answer, besides ``x-seed``, ``x-sample-rate``, ``x-voice`` and the one that
+            says that speech is synthetic.
         volume: factor of the samples.
     """
 
@@ -226,14 +229,15 @@ class SpokenResponse(Response):
         self,
         service: SpeechService,
         request: SpeechRequest,
-        encoder: Callable[[], Encoder],
+        encoder: Callable[[Mark | None], Encoder],
         body: Body,
         *,
         is_streamed: bool,
         headers: Mapping[str, str] | None = None,
         volume: float = 1.0,
     ) -> None:
-        super().__init__(headers={**(headers or {}), **UNBUFFERED})
+        told = disclosure_headers(service.settings.mark)
+        super().__init__(headers={**(headers or {}), **told, **UNBUFFERED})
         del self.headers["content-length"]
         self._service, self._request, self._volume = service, request, volume
         self._make_encoder, self._body, self._is_streamed = encoder, body, is_streamed
@@ -242,7 +246,8 @@ class SpokenResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI scope."""
         service, request, body = self._service, self._request, self._body
-        encoder = await service.in_thread(self._make_encoder)
+        mark = service.settings.mark
+        encoder = await service.in_thread(lambda: self._make_encoder(mark))
         self.headers["content-type"] = body.media_type or encoder.media_type
         self.headers["x-sample-rate"] = str(encoder.sample_rate)
         self.headers["x-seed"] = str(request.seed)

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ...audio.content_credentials import SIGNED_FORMATS, sign
+from ...audio.mark import day_made
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError, ConfigError
 from ...longform.apart import estimated_seconds
@@ -395,9 +397,19 @@ class ScriptJobs:
             job.lines_done, job.seconds_done = piece.number + 1, piece.end / SAMPLE_RATE
 
         job.lines = len(plan)
+        mark = self._service.settings.mark
+        # A job that goes on tomorrow gives the file that it would have given today.
+        mark = mark and mark.on(day_made(job.created))
         sound = recording.save(
-            store.sound(job), options.loudness, subtitles=store.subtitles(job), heard=heard
+            store.sound(job),
+            options.loudness,
+            subtitles=store.subtitles(job),
+            heard=heard,
+            mark=mark or False,
         )
+        credentials = self._service.settings.credentials
+        if credentials is not None and sound.suffix.removeprefix(".") in SIGNED_FORMATS:
+            sign(sound, credentials, mark)
         chapters = [title for title in script.chapters if title]
         job.result = {
             "seconds": round(job.seconds_done, 3),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...audio.mark import Mark
 from ...audio.samples import SAMPLE_RATE
 from ...errors import AudioError
 from ...request_fields import GUARDS, REQUEST_FIELDS, RequestFields
@@ -57,9 +58,9 @@ class RunConfig(RequestFields):
         """Return whether the faults of the speech are sent."""
         return self.guard in ("retry", "report")
 
-    def encoder(self) -> Encoder:
-        """Return an encoder for one run."""
-        return Encoder(self.format, self.sample_rate, self.speed, self.bit_rate)
+    def encoder(self, mark: Mark | None = None) -> Encoder:
+        """Return an encoder for one run, with a mark in its header if it has a place for one."""
+        return Encoder(self.format, self.sample_rate, self.speed, self.bit_rate, mark=mark)
 
     def silence(self) -> bytes:
         """Return the sound of a text with nothing to speak."""

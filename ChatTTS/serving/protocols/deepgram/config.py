@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ....audio.mark import Mark
 from ....errors import AudioError
 from ....request_fields import SEED_LIMIT
 from ...encoding import Encoder, Format
@@ -34,9 +35,16 @@ class SpeakConfig(RunConfig):
 
     in_wav: bool = False
 
-    def encoder(self) -> Encoder:
+    def encoder(self, mark: Mark | None = None) -> Encoder:
         """Return an encoder for the text."""
-        return Encoder(self.format, self.sample_rate, self.speed, self.bit_rate, in_wav=self.in_wav)
+        return Encoder(
+            self.format,
+            self.sample_rate,
+            self.speed,
+            self.bit_rate,
+            in_wav=self.in_wav,
+            mark=mark,
+        )
 
 
 def parse_query(query: Mapping[str, str], *, is_socket: bool) -> SpeakConfig:

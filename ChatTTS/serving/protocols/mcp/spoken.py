@@ -9,6 +9,8 @@ from functools import partial
 import numpy as np
 from mcp.server.mcpserver.exceptions import ToolError
 
+from ....audio.mark import mark_of
+from ....audio.marking import marked
 from ....audio.samples import SAMPLE_RATE, Samples
 from ....errors import NothingToSpeakError, named_parts
 from ...errors import ServingError, UnspeakableError
@@ -113,7 +115,13 @@ async def encoded(
     *,
     reads_ssml: bool = True,
 ) -> tuple[bytes, Spoken]:
-    """Return a sound file of texts, and what was spoken; raises as :func:`speak`."""
+    """Return a sound file of texts with the server's mark and the day, and what was spoken.
+
+    Raises:
+        ServingError, ToolError: as :func:`speak`.
+    """
+    mark = service.settings.mark
+    dated = mark and mark_of(mark)
     encoder = await service.in_thread(config.encoder)
     parts: list[bytes] = []
 
@@ -124,7 +132,8 @@ async def encoded(
 
     def whole() -> bytes:
         parts.append(encoder.finish())
-        return encoder.as_file(b"".join(parts))
+        file = encoder.as_file(b"".join(parts))
+        return file if dated is None else marked(file, config.response_format, dated)
 
     data = await service.in_thread(whole)
     return data, replace(spoken, seconds=spoken.seconds / config.speed)

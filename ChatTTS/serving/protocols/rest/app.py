@@ -58,6 +58,7 @@ _EXPOSED_HEADERS = (
     "x-voice",
     "x-left-out",
     "x-silence",
+    "ai-disclosure",
     "retry-after",
 )
 

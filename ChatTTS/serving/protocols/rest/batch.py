@@ -15,6 +15,7 @@ from starlette.responses import Response
 from ....request_fields import Priority
 from ...encoding.base64_blocks import to_base64
 from ...errors import RequestTooLargeError, as_serving_error
+from ...http.disclosure import disclosure_headers
 from ...http.responses import encode_file, speaking
 from ...observe.request_logs import log_failure
 from ...speech.service import SpeechService
@@ -60,14 +61,15 @@ def batch_routes(service: SpeechService) -> APIRouter:
         `error`; the other items are not affected."""
         _check(body, service)
         batch = _SpeechBatch(service, body, Caller.of(request), request.scope["state"])
+        told = disclosure_headers(service.settings.mark)
         if body.stream:
-            return StreamedResponse(_NDJSON, batch.lines())
+            return StreamedResponse(_NDJSON, batch.lines(), told)
         async with aclosing(batch.results()) as results:
             done = [result async for result in results]
         done.sort(key=lambda result: result.index)
         answer = BatchAnswer(data=done)
         data = await service.in_thread(lambda: answer.model_dump_json().encode())
-        return Response(data, media_type="application/json")
+        return Response(data, headers=told, media_type="application/json")
 
     return router
 
@@ -157,7 +159,7 @@ class _SpeechBatch:
             "may_be_silent": False,  # an item has an error of its own
         }
         request = await speech_request(service, body, caller, is_whole=True, **changes)
-        make_encoder = partial(output_options(body).encoder, request.speed)
+        make_encoder = partial(output_options(body).encoder, request.speed, service.settings.mark)
         encoder = await service.in_thread(make_encoder)
         async with speaking(service, request, self._state) as speech:
             whole = await encode_file(service, speech, encoder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from anyio import to_thread
@@ -31,17 +31,25 @@ class FileAnswer(FileResponse):
         media_type: of its content.
         name: under which a browser saves it; of ASCII letters, digits, dots and dashes.
         missing: returns the error for a file that is not there.
+        headers: further ones of the answer.
     """
 
     chunk_size = 1 << 18
 
     def __init__(
-        self, path: Path, media_type: str, name: str, missing: Callable[[], ServingError]
+        self,
+        path: Path,
+        media_type: str,
+        name: str,
+        missing: Callable[[], ServingError],
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         # Each job has a file of its own, which is written once.
         self._tag, self._missing = f'"{name}"', missing
-        headers = {"etag": self._tag, "cache-control": "private, no-cache"}
-        super().__init__(path, headers=headers, media_type=media_type, filename=name)
+        own = {"etag": self._tag, "cache-control": "private, no-cache"}
+        super().__init__(
+            path, headers={**(headers or {}), **own}, media_type=media_type, filename=name
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one ASGI scope."""

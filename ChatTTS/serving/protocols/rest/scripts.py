@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from ....longform.apart import most_lines
 from ...errors import BadRequestError, OverloadedError, RequestTooLargeError
 from ...http.bodies import from_json, json_object
+from ...http.disclosure import disclosure_headers
 from ...http.layers import FORM
 from ...requests.words import DIGITS
 from ...scripts import ScriptJobs
@@ -80,11 +81,16 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
     def info_of(job: ScriptJob) -> ScriptInfo:
         return script_info(job, limits.script_age_seconds)
 
-    def file_of(job: ScriptJob, path: Path, media_types: Mapping[str, str]) -> FileAnswer:
+    def file_of(
+        job: ScriptJob,
+        path: Path,
+        media_types: Mapping[str, str],
+        headers: Mapping[str, str] | None = None,
+    ) -> FileAnswer:
         ending = path.suffix.removeprefix(".")
         name = f"{job.id}.{ending}"
         missing = partial(UnknownScriptError, job.id)
-        return FileAnswer(path, media_types[ending], name, missing)
+        return FileAnswer(path, media_types[ending], name, missing, headers)
 
     @router.post(
         SCRIPTS,
@@ -153,7 +159,8 @@ def script_routes(service: SpeechService, jobs: ScriptJobs) -> APIRouter:
     )
     async def script_audio(id: str, request: Request) -> Response:
         job = jobs.get(id, Caller.of(request).client)
-        return file_of(job, jobs.sound(job), _SOUND_TYPES)
+        told = disclosure_headers(service.settings.mark)
+        return file_of(job, jobs.sound(job), _SOUND_TYPES, told)
 
     @router.get(
         SCRIPTS + "/{id}/subtitles",

@@ -36,6 +36,7 @@ def audio_answer(formats: tuple[str, ...]) -> dict[int | str, dict[str, Any]]:
             "headers": {
                 "x-request-id": text | {"description": "Id of this request, also in the log."},
                 "x-sample-rate": text | {"description": "Samples per second."},
+                "ai-disclosure": text | {"description": "Says that the speech is synthetic."},
                 "x-model": text | {"description": "The true name of the model."},
                 "x-voice": text | {"description": "The voice that speaks, percent-encoded."},
                 "x-silence": text | {"description": "The text had nothing to speak."},

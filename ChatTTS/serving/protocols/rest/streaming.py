@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from ....audio.mark import Mark
 from ....audio.samples import SAMPLE_RATE
 from ....model.tokenizer import Tokenizer
 from ....pipeline.decode.schedules import FRAMES_PER_SECOND
@@ -49,9 +50,9 @@ class OutputOptions:
     as_events: bool = False
     as_json: bool = False
 
-    def encoder(self, speed: float) -> Encoder:
-        """Return an encoder of speech at this tempo."""
-        return Encoder(self.format, self.sample_rate, speed)
+    def encoder(self, speed: float, mark: Mark | None = None) -> Encoder:
+        """Return an encoder of speech at this tempo, with a mark if its header has a place."""
+        return Encoder(self.format, self.sample_rate, speed, mark=mark)
 
 
 class UsageCounter:
@@ -255,10 +256,16 @@ class StreamedResponse(Response):
     Args:
         media_type: of the body.
         parts: the body; it is closed with the answer, and never begun for ``HEAD``.
+        headers: of the answer.
     """
 
-    def __init__(self, media_type: str, parts: AsyncGenerator[bytes, None]) -> None:
-        super().__init__(headers=UNBUFFERED, media_type=media_type)
+    def __init__(
+        self,
+        media_type: str,
+        parts: AsyncGenerator[bytes, None],
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(headers={**(headers or {}), **UNBUFFERED}, media_type=media_type)
         del self.headers["content-length"]
         self._parts = parts
 

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from ...encoding import Format
 from ...http.bodies import json_object
+from ...http.disclosure import disclosure_headers
 from ...http.layers import FORM
 from ...http.responses import speech_request
 from ...speech.config import RunConfig
@@ -31,7 +32,8 @@ def plain_routes(service: SpeechService) -> APIRouter:
 
     async def speech(body: PlainBody, request: Request) -> Response:
         if is_head(request.scope):  # players ask for the type before they ask for the sound
-            head = Response(media_type=Format.parse(body.format).media_type)
+            told = disclosure_headers(service.settings.mark)
+            head = Response(headers=told, media_type=Format.parse(body.format).media_type)
             del head.headers["content-length"]  # it is not known
             return head
         config = RunConfig.of(body.request_fields())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -24,6 +25,7 @@ class RpcCall:
 
     Args:
         context: grpc's context of the call.
+        told: further initial metadata of answers with speech.
 
     Attributes:
         request_id: its name in logs and metadata.
@@ -31,8 +33,10 @@ class RpcCall:
         speech: the text that is being spoken; ``None`` between texts.
     """
 
-    def __init__(self, context: grpc.aio.ServicerContext[Any, Any]) -> None:
-        self.context = context
+    def __init__(
+        self, context: grpc.aio.ServicerContext[Any, Any], told: Mapping[str, str]
+    ) -> None:
+        self.context, self._told = context, told
         self.request_id = new_request_id()
         self.client = ""
         self.speech: Speech | None = None
@@ -64,6 +68,7 @@ class RpcCall:
             self._is_metadata_sent = True
             request = speech.request
             metadata = [("x-request-id", self.request_id), ("x-seed", str(request.seed))]
+            metadata += self._told.items()
             if speech.voice_name:
                 metadata.append(("x-voice", speech.shown_voice))
             if speech.left_out:

@@ -14,6 +14,7 @@ from ....languages import LANGUAGES, locale_of
 from ....pipeline.results import Word
 from ...errors import BadRequestError, DeadlineError, OverloadedError
 from ...http.auth import Authenticator
+from ...http.disclosure import disclosure_headers
 from ...requests.request import SpeechRequest, new_seed
 from ...settings import Settings
 from ...speech.recordings import sample_prompt
@@ -154,7 +155,7 @@ class RivaServicer:
         work: Callable[[RpcCall], Awaitable[T]],
     ) -> T:
         """Authenticate the client and return the result of ``work``; an error ends the call."""
-        call = RpcCall(context)
+        call = RpcCall(context, disclosure_headers(self._service.settings.mark))
         try:
             call.authenticate(self._authenticator)
             with self._call_slot():

@@ -71,8 +71,8 @@ async def _script(place: Place, request: Request, heard: Heard) -> None:
         "voice": request.voice,
         "seed": request.seed,
     }
-    # A connection for each step: the server closes one that is silent for 10 s after an answer, and a
-    # slow client may still read that answer then.
+    # A connection for each step: the server closes one that is silent for 10 s after an answer,
+    # which a slow client may still be reading then.
     async with (
         client() as http,
         http.stream("POST", place.url + _SCRIPTS, json=body) as answer,

@@ -31,7 +31,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-slow sweep-text test-gpu test-machines test-busy test-lowest test-plain test-scale
 .PHONY: test-clients test-newest lint-page licences
-.PHONY: wheels test-delivered sanitize peer-scripts format references pictures clean
+.PHONY: soak wheels test-delivered sanitize peer-scripts format references pictures clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -135,6 +135,14 @@ test-scale:  ## the tests of replicas and ranks on Ray; needs Python 3.11 or new
 	build/scale/bin/pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev,scale]'
 	build/scale/bin/python -c 'import ray'
 	OMP_NUM_THREADS=1 build/scale/bin/python -m pytest $(SCALED)
+
+# A server with replicas takes part where Ray is: PYTHON_OF_SOAK=build/scale/bin/python after test-scale.
+HOURS ?= 1
+SOAK ?= --report build/soak --plot
+PYTHON_OF_SOAK ?= $(BIN)/python
+soak: $(INSTALLED_DEV)  ## load servers and disturb them: make soak HOURS=24; what grows, differs or stays open
+	mkdir -p build
+	$(PYTHON_OF_SOAK) -m benchmarks.serving.soak --hours $(HOURS) $(SOAK)
 
 # SDKs of other vendors, and voice agents that use these; they need other packages than ours.
 CLIENTS := build/clients

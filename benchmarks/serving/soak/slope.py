@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+
+Values: TypeAlias = Sequence[float] | NDArray[Any]
 
 _BLOCKS = 12
 _FEWEST_BLOCKS = 6
@@ -37,7 +41,7 @@ class Slope:
         return "grows" if self.per_hour > 0 else "falls"
 
 
-def slope_of(hours: Sequence[float], values: Sequence[float]) -> Slope | None:
+def slope_of(hours: Values, values: Values) -> Slope | None:
     """Return the slope of values over time; ``None`` if there are too few.
 
     Neighbouring values of a process's memory depend on each other, so that the error of single

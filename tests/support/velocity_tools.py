@@ -426,13 +426,12 @@ class Engine:
         assert len(self.scheduler._queues.running) <= self.config.max_num_seqs
         work = {w.seq_id: w for w in plan.work}
         assert len(work) == len(plan.work)
-        running = self.scheduler._queues.running
         may_hold = self.holds_back and any(seq.is_awaited for seq in before)
-        for seq in running:
+        for seq in self.scheduler._queues.running:
             if seq.seq_id in work:
                 assert work[seq.seq_id].start == seq.computed
-            elif len(seq) - seq.computed == 1:
-                assert may_hold and seq.heard_from is not None, "one position waits for none else"
+            else:  # one position waits only for listeners who hear nothing
+                assert len(seq) - seq.computed > 1 or (may_hold and seq.heard_from is not None)
         if before and not may_hold:
             assert before[0].seq_id in work, "the first in order moves in every step"
 

@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 RATE = 24_000
 _BYTES_PER_SECOND = 2 * RATE
@@ -51,6 +52,12 @@ class Listening:
             self._sound += part
 
     @property
+    def samples(self) -> NDArray[np.int16]:
+        """The samples that came."""
+        whole = bytes(self._sound[: len(self._sound) // 2 * 2])
+        return np.frombuffer(whole, dtype="<i2").astype(np.int16)
+
+    @property
     def seconds(self) -> float:
         """The length of the sound."""
         return len(self._sound) / _BYTES_PER_SECOND
@@ -72,8 +79,7 @@ class Listening:
 
         It is later than the first byte where the sound begins with silence.
         """
-        samples = np.frombuffer(bytes(self._sound[: len(self._sound) // 2 * 2]), dtype="<i2")
-        loud = np.flatnonzero(np.abs(samples.astype(np.int32)) >= AUDIBLE)
+        loud = np.flatnonzero(np.abs(self.samples.astype(np.int32)) >= AUDIBLE)
         if not len(loud):
             return None
         place = 2 * int(loud[0])

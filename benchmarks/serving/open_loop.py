@@ -1,7 +1,7 @@
 """Measure a server under open arrivals: audible first sound, gaps and the highest rate without any.
 
     python -m benchmarks.serving.open_loop --json out.json
-    python -m benchmarks.serving.open_loop --url http://127.0.0.1:8880 --no-seed
+    python -m benchmarks.serving.open_loop --url http://127.0.0.1:8880 --command server --no-seed
 
 Requests arrive as a Poisson process, whether earlier ones are answered or not. Their texts have 2
 to 60 words. Without `--url` it starts `chattts serve` as a process of its own, with the bundled
@@ -12,26 +12,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
-import json
-import os
 import random
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ChatTTS.audio import save
+
 from ..common.command import check_at_least_one, new_parser, origin, write_json
 from .listening import Listening
+from .measured_server import MeasuredServer, add_server_arguments, measured_server
 from .mixture import mixture
-from .process import ServerProcess, free_ports
-from .ways import Ask, Asked, by_rest, by_websocket, by_wyoming
+from .ways import Ask, Asked
 
 _BUFFER = 0.1  # seconds of sound that a careful player waits for
 _STEP = 1.25  # between two rates of the search
@@ -80,23 +78,36 @@ class Load:
     """Sends requests to one server, and knows the right answers.
 
     Args:
+        server: is asked.
         ways: how requests are asked; each request has its way.
         asked: the requests that are drawn from.
-        process: the number of the server's process, if it is on this machine.
     """
 
-    def __init__(self, ways: Sequence[Ask], asked: Sequence[Asked], process: int | None) -> None:
-        self._asked, self._process = asked, process
+    def __init__(self, server: MeasuredServer, ways: Sequence[Ask], asked: Sequence[Asked]) -> None:
+        self._server, self._asked = server, asked
         self._ways = {each: ways[number % len(ways)] for number, each in enumerate(asked)}
         self._right: dict[Asked, str] = {}
 
-    async def learn(self) -> None:
-        """Ask each request alone, and keep the digest of its answer."""
-        for asked, ask in self._ways.items():
+    async def learn(self, folder: Path | None = None) -> None:
+        """Ask each request alone, and keep the digest of its answer.
+
+        Args:
+            folder: gets the answers as sound files, with their texts.
+        """
+        for number, (asked, ask) in enumerate(self._ways.items()):
             heard = await ask(asked)
             if heard.digest is None:
                 raise SystemExit(f"the idle server did not speak {asked.text!r}: {heard.error}")
             self._right[asked] = heard.digest
+            if folder is not None:
+                save(folder / f"{number:03d}.wav", heard.samples, mark=False)
+                (folder / f"{number:03d}.txt").write_text(asked.text, encoding="utf-8")
+
+    async def burst(self, count: int) -> float | None:
+        """Ask so many requests at once; return the megabytes of the server at their end."""
+        asked = [self._asked[number % len(self._asked)] for number in range(count)]
+        await asyncio.gather(*map(self._ask, asked))
+        return self._server.megabytes()
 
     def forget(self) -> None:
         """Compare no answers: without seeds each one is another."""
@@ -106,14 +117,14 @@ class Load:
         """Send requests for some seconds, and wait for the end of all answers."""
         rng = random.Random(f"{seed} {rate}")
         tasks: list[asyncio.Task[tuple[Asked, Listening]]] = []
-        begin, cpu = time.monotonic(), self._cpu_seconds()
+        begin, cpu = time.monotonic(), self._server.cpu_seconds()
         due, until = begin, begin + seconds
         while (due := due + rng.expovariate(rate)) < until:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             tasks.append(asyncio.create_task(self._ask(rng.choice(self._asked))))
         found = await asyncio.gather(*tasks)
         spent = time.monotonic() - begin
-        after = self._cpu_seconds()
+        after = self._server.cpu_seconds()
         cores = None if cpu is None or after is None else (after - cpu) / spent
         return self._figures(rate, found, spent, cores)
 
@@ -144,22 +155,8 @@ class Load:
             pause=max((gaps.seconds for gaps in plain), default=0.0),
             sound=sum(heard.seconds for _, heard in whole) / spent,
             cores=cores,
-            megabytes=self._megabytes(),
+            megabytes=self._server.megabytes(),
         )
-
-    def _cpu_seconds(self) -> float | None:
-        """Return the processor time of the server up to now."""
-        if self._process is None:
-            return None
-        stat = Path(f"/proc/{self._process}/stat").read_text(encoding="utf-8")
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-    def _megabytes(self) -> float | None:
-        if self._process is None:
-            return None
-        pages = int(Path(f"/proc/{self._process}/statm").read_text(encoding="utf-8").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _percentiles(seconds: Sequence[float | None]) -> tuple[float, ...]:
@@ -219,50 +216,14 @@ def row(figures: OpenLoopFigures) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-@contextlib.contextmanager
-def _server(args: argparse.Namespace) -> Iterator[tuple[dict[str, Ask], int | None]]:
-    """Yield how to ask the server, and its process."""
-    fields = {name: _value(text) for name, _, text in (f.partition("=") for f in args.field)}
-    if args.url is not None:
-        yield {"rest": by_rest(args.url, fields, with_seed=args.seed)}, args.process
-        return
-    [wyoming] = free_ports(1)
-    fields = {"model": "chattts", **fields}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ServerProcess(
-            Path(folder),
-            running=args.running,
-            waiting=args.waiting,
-            dtype=args.dtype,
-            interfaces=("--no-grpc", "--wyoming-port", str(wyoming)),
-            model=args.model,
-        ) as server,
-    ):
-        ways = {
-            "rest": by_rest(server.url, fields),
-            "websocket": by_websocket(server.url, {k: fields[k] for k in fields if k != "model"}),
-            "wyoming": by_wyoming(wyoming, fields.get("voice")),
-        }
-        yield ways, server.number
-
-
-def _value(text: str) -> Any:
-    """Return a value of JSON; what is none is text."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-async def measure(
-    args: argparse.Namespace, ways: Mapping[str, Ask], process: int | None
-) -> dict[str, Any]:
+async def measure(args: argparse.Namespace, server: MeasuredServer) -> dict[str, Any]:
     """Return the figures of the given rates, and of the search for the highest one."""
     asked = [Asked(text, seed) for seed, text in enumerate(mixture(args.texts, longest=args.words))]
-    load = Load([ways[name] for name in args.ways if name in ways], asked, process)
+    load = Load(server, [server.ways[name] for name in args.ways if name in server.ways], asked)
+    memory = {"idle": server.megabytes()}
     # Also where answers are not compared: a server does some things at its first requests.
-    await load.learn()
+    await load.learn(args.save)
+    memory["one"] = server.megabytes()
     if not args.seed:
         load.forget()
     rates = []
@@ -270,7 +231,14 @@ async def measure(
         rates.append(await load.run(rate, args.seconds))
         print(row(rates[-1]), file=sys.stderr)
     search = await highest_rate(load, args.first, args.bound, args.seconds) if args.first else []
-    return {"rates": [asdict(each) for each in rates], "search": [asdict(each) for each in search]}
+    if args.burst:
+        memory[f"{args.burst} at once"] = await load.burst(args.burst)
+    return {
+        "ready": server.ready,
+        "megabytes": memory,
+        "rates": [asdict(each) for each in rates],
+        "search": [asdict(each) for each in search],
+    }
 
 
 def main() -> None:
@@ -289,27 +257,24 @@ def main() -> None:
         default=["rest", "websocket", "wyoming"],
         help="interfaces of our server",
     )
-    parser.add_argument("--running", type=int, default=16, help="side by side in the server")
-    parser.add_argument("--waiting", type=int, default=16, help="that may wait there")
-    parser.add_argument("--model", default="bundled", help="folder of a checkpoint")
-    parser.add_argument("--dtype", default="float32")
-    parser.add_argument("--url", help="of a server of OpenAI's kind that runs already")
-    parser.add_argument("--process", type=int, help="number of that server's process")
-    parser.add_argument(
-        "--field", action="append", default=[], metavar="NAME=VALUE", help="of the request's body"
-    )
-    parser.add_argument(
-        "--no-seed", dest="seed", action="store_false", help="the server knows no seeds"
-    )
+    parser.add_argument("--burst", type=int, default=16, help="requests at once, for the memory")
+    parser.add_argument("--save", type=Path, help="folder for the sound of the lone requests")
+    add_server_arguments(parser)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     check_at_least_one(parser, args, "texts", "running")
-    with _server(args) as (ways, process):
-        results = asyncio.run(measure(args, ways, process))
+    if args.save is not None:
+        args.save.mkdir(parents=True, exist_ok=True)
+    with measured_server(args) as server:
+        results = asyncio.run(measure(args, server))
+    ready, memory = results["ready"], results["megabytes"]
+    print("" if ready is None else f"ready after {ready:.1f} s", memory)
     print(HEAD)
     for figures in (*results["rates"], *results["search"]):
         print(row(OpenLoopFigures(**figures)))
-    write_json({**origin(), "arguments": {**vars(args), "json": None}, **results}, args.json)
+    write_json(
+        {**origin(), "arguments": {**vars(args), "json": None, "save": None}, **results}, args.json
+    )
 
 
 if __name__ == "__main__":

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.serving.listening import AUDIBLE, RATE, Gaps, Listening
+from benchmarks.serving.measured_server import MeasuredServer, value_of
 from benchmarks.serving.mixture import mixture
 from benchmarks.serving.open_loop import Load, highest_rate
 from benchmarks.serving.ways import Asked
+from ChatTTS.audio import read
 
 SECOND = 2 * RATE
 
@@ -78,7 +81,7 @@ def test_the_search_ends_at_the_rate_that_fails_twice() -> None:
             answer.error = "503"
         return answer
 
-    load = Load([ask], asked, None)
+    load = Load(MeasuredServer({}), [ask], asked)
 
     async def search() -> list[float]:
         await load.learn()
@@ -88,3 +91,23 @@ def test_the_search_ends_at_the_rate_that_fails_twice() -> None:
     assert rates[0] == 400.0
     assert rates[-1] == rates[-2]
     assert sorted(set(rates)) == sorted({*rates[:-1]})
+
+
+@pytest.mark.smoke
+def test_values_of_fields_are_json_or_text() -> None:
+    assert [value_of(text) for text in ("true", "0.5", "af_heart", "")] == [
+        True,
+        0.5,
+        "af_heart",
+        "",
+    ]
+
+
+@pytest.mark.smoke
+def test_lone_answers_are_kept_with_their_texts(tmp_path: Path) -> None:
+    async def ask(_: Asked) -> Listening:
+        return heard((0.001, 0.01))
+
+    asyncio.run(Load(MeasuredServer({}), [ask], [Asked("a", 1)]).learn(tmp_path))
+    assert (tmp_path / "000.txt").read_text(encoding="utf-8") == "a"
+    assert read(tmp_path / "000.wav")[1] == RATE

@@ -13,7 +13,7 @@ from .support.source_imports import imports_of, modules
 LAYERS = """
 languages
 errors version lazy_names coexistence
-spoken_form
+spoken_form mark
 utils
 text
 front_ends params request_fields

@@ -6,12 +6,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..audio.content_credentials import Credentials
-from ..audio.mark import Mark
 from ..errors import ConfigError
+from ..mark import Mark
 from ..text.lexicon import Lexicon
 from .protocol_names import PROTOCOLS
+
+if TYPE_CHECKING:
+    from ..audio.content_credentials import Credentials
 
 MEBI = 1 << 20
 _PRINTABLE = re.compile("[!-~]+")

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ...audio.content_credentials import SIGNED_FORMATS, sign
-from ...audio.mark import day_made
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError, ConfigError
 from ...longform.apart import estimated_seconds
 from ...longform.line_speaker import InterruptedReadingError, LineSpeaker
 from ...longform.planned import PlannedLine
 from ...longform.recording import Recording, SpokenPiece
+from ...mark import day_made
 from ...utils.folders import data_folder
 from ..errors import (
     BadRequestError,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...audio.mark import Mark
 from ...audio.samples import SAMPLE_RATE
 from ...errors import AudioError
+from ...mark import Mark
 from ...request_fields import GUARDS, REQUEST_FIELDS, RequestFields
 from ..encoding import Encoder, Format
 from ..errors import BadRequestError

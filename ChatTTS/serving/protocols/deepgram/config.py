@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ....audio.mark import Mark
 from ....errors import AudioError
+from ....mark import Mark
 from ....request_fields import SEED_LIMIT
 from ...encoding import Encoder, Format
 from ...errors import BadRequestError

@@ -112,7 +112,8 @@ def write_checkpoint(folder: Path, config: Config, seed: int = 0) -> None:
     for name, make in parts.items():
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            save_file(make(), asset / f"{name}.safetensors")
+            # Earlier versions of transformers read no file that does not name its framework.
+            save_file(make(), asset / f"{name}.safetensors", {"format": "pt"})
     (asset / "config.json").unlink(missing_ok=True)
     if config != Config():
         (asset / "config.json").write_text(json.dumps(_as_json(config), indent=1), "utf-8")

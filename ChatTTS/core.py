@@ -23,6 +23,7 @@ from .compat.calls import ScriptCalls
 from .compat.successes import succeeds
 from .errors import ChatTTSError, ConfigError, TextError
 from .loading import load_model
+from .longform.ssml_speech import reads_documents
 from .model.cuda.graphs import give_back_memory
 from .model.devices.placement import choose_placement
 from .model.generation import Cancellation
@@ -264,6 +265,7 @@ class Chat(ScriptCalls):
 
     # -- speaking --------------------------------------------------------------------------
 
+    @reads_documents
     def infer(
         self,
         text: str | Sequence[str],
@@ -286,6 +288,7 @@ class Chat(ScriptCalls):
         lexicon: LexiconLike | None = None,
         silence_before: float | None = None,
         silence_after: float | None = None,
+        reads_ssml: bool = True,
     ) -> Any:
         """Speak one text or several.
 
@@ -316,6 +319,7 @@ class Chat(ScriptCalls):
                 tell where it was applied, in ``lexicon_uses``.
             silence_before, silence_after: seconds before the first and after the last audible
                 sample of each text; by default both ends are as the voice speaks them.
+            reads_ssml: whether a string that begins with ``<speak`` is SSML.
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
@@ -374,6 +378,7 @@ class Chat(ScriptCalls):
                 return (each for each in (refined,)) if stream else refined
             return call.waveforms(utterances, coding, use_decoder)
 
+    @reads_documents
     def stream(
         self,
         text: str,
@@ -395,6 +400,7 @@ class Chat(ScriptCalls):
         lexicon: LexiconLike | None = None,
         silence_before: float | None = None,
         silence_after: float | None = None,
+        reads_ssml: bool = True,
     ) -> SpeechStream:
         """Speak one text piece by piece: ``for piece in chat.stream(text)``, or ``async for``.
 
@@ -406,7 +412,7 @@ class Chat(ScriptCalls):
                 with its numbers.
             lang, skip_refine_text, use_decoder, do_text_normalization, do_homophone_replacement,
                 split_text, max_split_batch, params_refine_text, params_infer_code, interrupt,
-                lexicon, silence_before, silence_after: as in :meth:`infer`.
+                lexicon, silence_before, silence_after, reads_ssml: as in :meth:`infer`.
             first_utterance: number of the text's first utterance in a longer text that is spoken
                 in parts; with the same seed they then sound as they would in the whole.
             word_times: find when each word is spoken, for ``Piece.words``.

@@ -7,9 +7,7 @@ import numpy as np
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..audio.trim import AUDIBLE
 
-# So much of what a voice does before and after the sound that is heard stays, as a part of the
-# silence: a soft "h" begins before it is audible.
-KEPT = SAMPLE_RATE * 20 // 1000
+NOTHING: Samples = np.zeros(0, dtype=np.float32)
 
 
 class Edges:
@@ -24,10 +22,25 @@ class Edges:
 
     def __init__(self, before: int | None, after: int | None) -> None:
         self._before, self._after = before, after
-        self._held: Samples = np.zeros(0, dtype=np.float32)
+        self._held = NOTHING
         self._has_begun = before is None
         self.cut: int | None = 0 if before is None else None
         """Samples that are cut at the beginning; ``None`` before the first audible one."""
+
+    @classmethod
+    def at_end(cls, seconds: float | None, tempo: float) -> Edges:
+        """Return what puts silence after a sound whose tempo is changed afterwards.
+
+        Args:
+            seconds: of the silence; ``None`` for what the voice does.
+            tempo: the factor.
+        """
+        return cls(None, None if seconds is None else round(seconds * tempo * SAMPLE_RATE))
+
+    @property
+    def held(self) -> int:
+        """The samples that wait for later ones."""
+        return len(self._held)
 
     def push(self, samples: Samples, *, is_last: bool, is_whole: bool = True) -> Samples:
         """Return the samples that are ready, float32 (n,).
@@ -58,22 +71,14 @@ class Edges:
     def _begin(self, first: int) -> None:
         assert self._before is not None
         self._has_begun = True
-        kept = min(KEPT, first, self._before)
-        rise = np.linspace(0, 1, kept, endpoint=False, dtype=np.float32)
-        silence = np.zeros(self._before - kept, dtype=np.float32)
-        self._held = np.concatenate(
-            [silence, self._held[first - kept : first] * rise, self._held[first:]]
-        )
+        silence = np.zeros(self._before, dtype=np.float32)
+        self._held = np.concatenate([silence, self._held[first:]])
         self.cut = first
 
     def _end(self, audible: np.ndarray) -> Samples:
         if self._after is None:
             return self._held
         last = int(audible[-1]) + 1 if len(audible) else len(self._held)
-        kept = min(KEPT, len(self._held) - last, self._after)
-        fall = np.linspace(1, 0, kept, endpoint=False, dtype=np.float32)
-        silence = np.zeros(self._after - kept, dtype=np.float32)
-        ended: Samples = np.concatenate(
-            [self._held[:last], self._held[last : last + kept] * fall, silence]
-        )
+        silence = np.zeros(self._after, dtype=np.float32)
+        ended: Samples = np.concatenate([self._held[:last], silence])
         return ended

@@ -19,7 +19,6 @@ from ..text.pronunciation.given import spelled_out
 from ..text.pronunciation.stand_ins import with_stand_ins, without_stand_ins
 from ..text.punctuation import join_lines
 from ..text.spoken_words import CallerWord, Reader, assign_words, caller_words
-from .edges import KEPT
 from .model import Model
 from .utterance import Utterance
 
@@ -236,18 +235,14 @@ def _spoken_pieces(
 def _part_by(
     before: _SpokenPiece | None, after: _SpokenPiece | None, pause: int, *, is_exact: bool
 ) -> None:
-    """Put a pause between two utterances; ``None`` is an end of the text.
-
-    Both sides of an exact pause have a part of it, in which soft sounds may fade.
-    """
+    """Put a pause between two utterances; ``None`` is an end of the text."""
     if before is None:
         assert after is not None
         after.before, after.cuts_start = pause, is_exact
         return
-    rise = min(KEPT, pause // 2) if is_exact and after is not None else 0
-    before.after, before.cuts_end = pause - rise, is_exact
+    before.after, before.cuts_end = pause, is_exact
     if after is not None:
-        after.before, after.cuts_start = rise, is_exact
+        after.cuts_start = is_exact
 
 
 def _set_ends(spoken: Sequence[_SpokenPiece], ends: Ends) -> None:

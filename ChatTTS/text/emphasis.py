@@ -14,6 +14,8 @@ LEVELS = (STRONG, MODERATE, NONE, REDUCED)
 
 MARK = re.compile(r"\[emphasis:([^\[\]|]*)\|((?:[^\[\]]|\[[^\[\]]*\])*)\]")
 # The words of a mark: other marks, and what ends a sentence, stay outside of it.
+_BRACKETS = re.compile(r"(\[[^\[\]]*\])")
+_SOUNDS = re.compile(r"\[(?:ipa|x-sampa|pinyin):")
 _STOPS = ",;:!?.…，。！？；：、"
 _WORDS = re.compile(rf"(?:[^\s\[\]{_STOPS}]|\.(?=\w))(?:[^\[\]{_STOPS}]|[.,:](?=\w))*")
 
@@ -102,9 +104,10 @@ def blank_emphasis(text: str) -> str:
 
 
 def emphasised(text: str, level: str) -> str:
-    """Return a text whose words are marked; control tags and other marks in it stay outside."""
-    pieces = re.split(r"(\[[^\[\]]*\])", text)
+    """Return a text whose words and pronunciations are marked; other marks in it stay outside."""
+    pieces = _BRACKETS.split(text)
     pieces[::2] = [_WORDS.sub(lambda words: _mark(words[0], level), piece) for piece in pieces[::2]]
+    pieces[1::2] = [_mark(p, level) if _SOUNDS.match(p) else p for p in pieces[1::2]]
     return "".join(pieces)
 
 

@@ -33,7 +33,7 @@ MARK = re.compile(
 # Signs of a short pause, which a break of no length takes away.
 _WEAK = (",", ";", ":", "，", "、", "；", "：")
 _VALUE = re.compile(r"""(time|strength)\s*=\s*["']([^"']*)["']""")
-_SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(ms|s)")
+_SECONDS = re.compile(r"\+?(\d{1,6}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s)")
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ def paused_parts(text: str, lexicon: Lexicon) -> list[PausedPart]:
         TextError: a mark is no pause, or no emphasis.
     """
     plain = unmarked(text)
-    said = _without_empty_breaks(plain.text)
+    said = without_empty_breaks(plain.text)
     parts: list[PausedPart] = []
     start = 0
     for mark in MARK.finditer(said):
-        pause, is_exact = _seconds(mark), mark["break"] is not None
+        pause, is_exact = pause_seconds(mark), mark["break"] is not None
         parts.append(_part(plain, said, start, mark.start(), lexicon, pause, is_exact))
         start = mark.end()
     return [*parts, _part(plain, said, start, len(said), lexicon, 0.0, False)]
@@ -99,26 +99,27 @@ def blank_marks(text: str) -> str:
 
 def total_pause(text: str) -> float:
     """Return the seconds of all pauses of a text; raises as :func:`paused_parts`."""
-    return sum(map(_seconds, MARK.finditer(text)))
+    return sum(map(pause_seconds, MARK.finditer(text)))
 
 
-def _without_empty_breaks(text: str) -> str:
+def without_empty_breaks(text: str) -> str:
     """Return a text with spaces in place of breaks of no length, and of the comma before each."""
-
-    def blank(mark: re.Match[str]) -> str:
-        is_empty = mark["break"] is not None and not _seconds(mark)
-        return " " * len(mark[0]) if is_empty else mark[0]
 
     pieces: list[str] = []
     start = 0
     for mark in MARK.finditer(text):
-        said, kept = text[start : mark.start()], blank(mark)
-        if kept.isspace() and said.rstrip().endswith(_WEAK):
-            last = len(said.rstrip()) - 1
-            said = f"{said[:last]} {said[last + 1 :]}"
+        said, kept = text[start : mark.start()], mark[0]
+        if mark["break"] is not None and not pause_seconds(mark):
+            said, kept = without_comma(said), " " * len(kept)
         pieces += (said, kept)
         start = mark.end()
     return "".join([*pieces, text[start:]])
+
+
+def without_comma(text: str) -> str:
+    """Return a text with a space in place of a comma, or the like, at its end."""
+    kept = text.rstrip()
+    return f"{kept[:-1]} {text[len(kept) :]}" if kept.endswith(_WEAK) else text
 
 
 def _part(
@@ -142,7 +143,12 @@ def _part(
     return PausedPart(respelled.text, tuple(moved), pause, is_exact)
 
 
-def _seconds(mark: re.Match[str]) -> float:
+def pause_seconds(mark: re.Match[str]) -> float:
+    """Return the seconds of a match of ``MARK``.
+
+    Raises:
+        TextError: its value cannot be read.
+    """
     if mark["break"] is None:
         found = seconds(mark["pause"])
         wanted = "a pause: write [pause:1.5s] or [pause:300ms]"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ...audio.samples import SAMPLE_RATE
+from ...pipeline.edges import Edges
 from ...pipeline.results import Word
 from ..encoding import Encoder, Format
 from ..errors import UnspeakableError
@@ -77,6 +78,11 @@ class Run:
     def encoder(self) -> Encoder:
         """The encoder of all its utterances."""
         return self.config.encoder()
+
+    @cached_property
+    def end(self) -> Edges:
+        """What holds back the end of its samples, where that has a length of its own."""
+        return self.config.held_end()
 
     @property
     def source_samples(self) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from itertools import pairwise
 
+from ...pipeline.edges import NOTHING
 from ...pipeline.results import Piece
 from ..errors import (
     DeadlineError,
@@ -223,6 +224,7 @@ class SpeechQueue:
             utterance.text,
             run.seed_state.seed,
             is_first=not (run.is_started or follows),
+            is_last=False,
             client=self.client,
             interface=self._listener.interface,
             request_id=f"{run.request_id}.{number}",
@@ -247,7 +249,8 @@ class SpeechQueue:
     # -- sound -----------------------------------------------------------------------------
 
     async def _send_piece(self, run: Run, piece: Piece) -> None:
-        data = await self._service.in_thread(partial(run.encoder.push, piece.samples))
+        ready = run.end.push(piece.samples, is_last=False)
+        data = await self._service.in_thread(partial(run.encoder.push, ready))
         run.unsent_source_samples += len(piece.samples)
         run.unsent_words.extend(run.timeline.add_words(piece.words))
         if piece.faults and run.config.tells_faults:
@@ -267,7 +270,8 @@ class SpeechQueue:
         """Send bytes in frames; they are counted as all samples that the encoder has taken."""
         if not data:
             return
-        source_samples, run.unsent_source_samples = run.unsent_source_samples, 0
+        held = run.end.held
+        source_samples, run.unsent_source_samples = run.unsent_source_samples - held, held
         for start in range(0, len(data), _FRAME_BYTES):
             frame = data[start : start + _FRAME_BYTES]
             end = run.sent_source_samples + source_samples * len(frame) / len(data)
@@ -280,7 +284,12 @@ class SpeechQueue:
         run = end.run
         if run.is_started:
             try:
-                await self._send(run, await self._service.in_thread(run.encoder.finish))
+                held = run.end.held
+                rest = run.end.push(NOTHING, is_last=True)
+                run.unsent_source_samples += len(rest) - held
+                data = await self._service.in_thread(partial(run.encoder.push, rest))
+                data += await self._service.in_thread(run.encoder.finish)
+                await self._send(run, data)
             except Exception as error:  # the run ends nevertheless
                 await self._fail(run, error)
         elif run.unspeakable is not None and not run.is_abandoned:

@@ -304,14 +304,18 @@ class Recording:
         return (numbers[0], numbers[-1]) if numbers else (-1, -1)
 
     def _silence_after(self, number: int) -> int:
-        lines = self.script.lines
-        line, pauses = lines[number], self._settings.pauses
-        if number + 1 == len(lines):
-            return round((line.pause or 0.0) * SAMPLE_RATE) + _samples_in(
-                self._settings.silence_after
-            )
+        """Return the silence after a line; that at an end of the work replaces its pauses."""
+        lines, settings = self.script.lines, self._settings
+        line, pauses = lines[number], settings.pauses
+        first, last = self._spoken_lines
+        if settings.silence_after is not None and number >= last:
+            return _samples_in(settings.silence_after) if number == last else 0
+        if settings.silence_before is not None and number < first and lines[first].at is None:
+            return 0
         if line.pause is not None:
             return round(line.pause * SAMPLE_RATE)
+        if number + 1 == len(lines):
+            return 0
         following = lines[number + 1]
         if following.at is not None:
             return 0

@@ -100,13 +100,16 @@ def with_silence(
     """Return segments with exact silence before the first and after the last sound.
 
     Args:
-        before, after: seconds, beside those of breaks; ``None`` for none.
+        before, after: seconds, in place of those of breaks; ``None`` changes nothing.
     """
-    ends = [
-        () if seconds is None else (Segment("", 0, None, 1.0, seconds, is_exact=True),)
-        for seconds in (before, after)
-    ]
-    return (*ends[0], *segments, *ends[1])
+    spoken = [number for number, segment in enumerate(segments) if segment.text]
+    kept = list(segments)
+    if after is not None:
+        last = spoken[-1]
+        kept[last:] = [replace(segments[last], pause=after, is_exact=True)]
+    if before is not None:
+        kept[: spoken[0]] = [Segment("", 0, None, 1.0, before, is_exact=True)]
+    return tuple(kept)
 
 
 def cuts_of(segments: Sequence[Segment]) -> list[dict[str, float | None]]:

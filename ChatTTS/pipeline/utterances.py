@@ -246,12 +246,12 @@ def _part_by(
 
 
 def _set_ends(spoken: Sequence[_SpokenPiece], ends: Ends) -> None:
-    """Put exact silence at the ends of a text, beside that of its own breaks."""
+    """Put exact silence at the ends of a text, in place of that of its own breaks."""
     first, last = spoken[0], spoken[-1]
     if ends.before is not None:
-        first.before, first.cuts_start = first.before + ends.before, True
+        first.before, first.cuts_start = ends.before, True
     if ends.after is not None:
-        last.after, last.cuts_end = last.after + ends.after, True
+        last.after, last.cuts_end = ends.after, True
 
 
 def _emphases_of(words: Sequence[CallerWord], emphases: Sequence[Emphasis]) -> tuple[Emphasis, ...]:

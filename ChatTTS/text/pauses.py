@@ -26,10 +26,10 @@ STRENGTHS = {
 """Seconds; the pauses of readers aloud at a comma, a full stop and a paragraph."""
 
 _ATTRIBUTE = r"""\s+(?:time|strength)\s*=\s*(?:"[^"<>]*"|'[^'<>]*')"""
-MARK = re.compile(
-    rf"\[pause:(?P<pause>[^\[\]]*)\]|<break(?P<break>(?:{_ATTRIBUTE})*)\s*/?>(?:\s{{0,64}}</break\s*>)?"
-)
+_BREAK = rf"<break(?P<break>(?:{_ATTRIBUTE})*)\s*/?>(?:\s{{0,64}}</break\s*>)?"
+MARK = re.compile(rf"\[pause:(?P<pause>[^\[\]]*)\]|{_BREAK}")
 """A pause, or a break as other vendors allow it in plain text."""
+_FIRST_BREAK = re.compile(rf"\s{{0,64}}{_BREAK}")
 # Signs of a short pause, which a break of no length takes away.
 _WEAK = (",", ";", ":", "，", "、", "；", "：")
 _VALUE = re.compile(r"""(time|strength)\s*=\s*["']([^"']*)["']""")
@@ -87,6 +87,30 @@ def paused_parts(text: str, lexicon: Lexicon) -> list[PausedPart]:
         parts.append(_part(plain, said, start, mark.start(), lexicon, pause, is_exact))
         start = mark.end()
     return [*parts, _part(plain, said, start, len(said), lexicon, 0.0, False)]
+
+
+def break_length(text: str) -> int:
+    """Return the characters of the breaks at the beginning of a text, with the space between."""
+    length = 0
+    while found := _FIRST_BREAK.match(text, length):
+        length = found.end()
+    return length
+
+
+def ends_with_break(text: str) -> bool:
+    """Return whether nothing but breaks stands behind the last word of a text."""
+    text = text.rstrip()
+    marks = list(MARK.finditer(text))
+    return bool(marks) and marks[-1].end() == len(text) and marks[-1]["break"] is not None
+
+
+def blank_breaks(text: str) -> str:
+    """Return ``text`` with spaces in place of breaks and of marks of emphasis around words."""
+
+    def blank(mark: re.Match[str]) -> str:
+        return mark[0] if mark["break"] is None else " " * len(mark[0])
+
+    return MARK.sub(blank, blank_emphasis(text))
 
 
 def blank_marks(text: str) -> str:

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from ..errors import ConfigError
 from .english.abbreviations import ends_sentence
-from .pauses import blank_marks
+from .pauses import blank_breaks, blank_marks
 from .tags import BREAK_SECONDS, LAUGH, TAG, without_tags
 
 _HAN = r"\u3040-\u30ff\u3400-\u9fff"
@@ -143,7 +143,7 @@ def _join_short(sentences: Iterable[str], max_characters: int) -> list[str]:
 
 def _is_short(text: str) -> bool:
     """Return whether ``text`` has at most two words or four Chinese characters."""
-    units = _UNIT.findall(without_tags(text))
+    units = _UNIT.findall(without_tags(blank_breaks(text)))
     return sum(_HAN_IN_WORDS if _WIDE.match(unit) else 1 for unit in units) < _SHORT
 
 

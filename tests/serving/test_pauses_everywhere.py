@@ -115,11 +115,8 @@ def by_riva_stream(server: WholeServer, text: str, **fields: Any) -> bytes:
 OWN_WAYS = [by_rest, by_tts, by_websocket, by_riva, by_riva_stream]
 
 
-@pytest.mark.parametrize(
-    ("way", "text"),
-    [(way, DOCUMENT) for way in OWN_WAYS]
-    + [(way, PLAIN) for way in OWN_WAYS if way is not by_websocket],
-)
+@pytest.mark.parametrize("text", [DOCUMENT, PLAIN])
+@pytest.mark.parametrize("way", OWN_WAYS)
 def test_own_interfaces_have_the_samples_of_python(
     way: Any, text: str, server: WholeServer, whole: NDArray[np.int16]
 ) -> None:
@@ -127,10 +124,29 @@ def test_own_interfaces_have_the_samples_of_python(
 
 
 @pytest.mark.parametrize("way", PROTOCOL_WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("text", [DOCUMENT, PLAIN])
 def test_so_have_the_protocols_of_vendors(
-    way: Way, server: WholeServer, whole: NDArray[np.int16]
+    way: Way, text: str, server: WholeServer, whole: NDArray[np.int16]
 ) -> None:
-    assert apart(samples(way(server, DOCUMENT, VOICE, SEED)), whole) <= 1
+    assert apart(samples(way(server, text, VOICE, SEED)), whole) <= 1
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_breaks_in_text_that_comes_in_parts_are_exact(size: int, server: WholeServer) -> None:
+    text = (
+        'The lamp was lit at night. <break time="1s"/> <break strength="weak"/> Nobody knew '
+        '[emphasis:strong|why] it was so. <break time="500ms"/> We went home in the end.'
+    )
+    whole = to_int16(spoken(server, text)[0])
+    with speaker(server) as socket:
+        socket.say("session.config", voice=VOICE, seed=SEED)
+        for at in range(0, len(text), size):
+            socket.say("input.text", text=text[at : at + size])
+        socket.say("input.flush")
+        socket.until("audio.done")
+        assert len(socket.all("text.spoken")) == 3
+        assert apart(samples(socket.samples().tobytes()), whole) <= 1
+    assert silences(whole)[1:-1] == [30_000, 12_000]
 
 
 @pytest.mark.parametrize("way", OWN_WAYS)

@@ -6,11 +6,13 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
 from ...pipeline.edges import NOTHING
 from ...pipeline.results import Piece
+from ...text.pauses import ends_with_break
 from ..errors import (
     DeadlineError,
     OverloadedError,
@@ -63,6 +65,7 @@ class SpeechQueue:
         self._skips_silence = skips_silence
         self._items: deque[QueuedUtterance | RunEnd] = deque()
         self.waiting_characters = 0
+        self._last: QueuedUtterance | None = None  # that was put
         self._task: asyncio.Task[None] | None = None
         self._current: tuple[QueuedUtterance, UtteranceGeneration] | None = None
         self._prefetched: tuple[QueuedUtterance, UtteranceGeneration] | None = None
@@ -83,6 +86,10 @@ class SpeechQueue:
 
     def put(self, item: QueuedUtterance | RunEnd) -> None:
         """Queue an item."""
+        if isinstance(item, QueuedUtterance):
+            last, self._last = self._last, item
+            if last is not None and last.run is item.run and ends_with_break(last.text):
+                item = replace(item, follows_break=True)
         self._items.append(item)
         self.waiting_characters += _characters(item)
         if not self.is_active:
@@ -218,6 +225,7 @@ class SpeechQueue:
     ) -> UtteranceGeneration:
         """Begin to generate; ``number`` is the context's next one by default."""
         run = utterance.run
+        cut = {"silence_before": 0.0} if utterance.follows_break else {}
         number = run.seed_state.next_utterance if number is None else number
         follows = self._current is not None and self._current[0].run is run
         request = run.config.request(
@@ -233,6 +241,7 @@ class SpeechQueue:
             may_be_silent=self._skips_silence,
             reads_ssml=utterance.reads_ssml,
             guard=self._service.guard_of(run.config.guard, is_whole=False),
+            **cut,
         )
         return UtteranceGeneration(self._service, request, is_prefetched=is_prefetched)
 

@@ -134,7 +134,7 @@ def add_silence_options(group: Any) -> None:
         )
 
 
-def silence_arguments(args: argparse.Namespace) -> dict[str, float]:
+def silence_arguments(args: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of ``Chat.infer`` for the options of :func:`add_silence_options`.
 
     Raises:

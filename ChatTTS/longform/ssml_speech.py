@@ -6,7 +6,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import ConfigError, NothingToSpeakError
 from ..model.generation import FinishReason
 from ..pipeline.results import Piece, SpokenText, SpokenUtterance, Waveforms
+from ..pipeline.utterances import Ends
 from ..text.documents import is_ssml
 from ..text.lexicon import Lexicon
 from ..text.pauses import paused_parts
@@ -78,6 +79,7 @@ class DocumentStream:
         lexicon = Lexicon.of(self._arguments.get("lexicon"))
         parts = paused_parts(document.text, lexicon)
         self.rows[0].lexicon_uses = tuple(use for part in parts for use in part.uses)
+        Ends.of(*(self._arguments.get(name) for name in _ENDS))  # raises now
         self._voices = self._found_voices()
         for warning in document.warnings:
             logger.warning("%s", warning)
@@ -162,7 +164,7 @@ class DocumentStream:
             for name in names
         }
 
-    def _spoken(self) -> Iterator[Piece]:
+    def _spoken(self) -> Generator[Piece, None, None]:
         before, after = (self._arguments.pop(name, None) for name in _ENDS)
         segments = with_silence(self._document.segments, before, after)
         first = self._arguments.pop("first_utterance", 0)
@@ -194,10 +196,10 @@ class DocumentStream:
                 self._document.text, self.left_out, self._chat.normalizer.languages
             )
         if silence:
-            piece = SegmentSound(segments[-1], count, silence).before(position, last)
-            assert piece is not None
-            self._keep(piece)
-            yield piece
+            end = SegmentSound(segments[-1], count, silence).before(position, last)
+            assert end is not None
+            self._keep(end)
+            yield end
 
     def _begin(
         self,

@@ -57,8 +57,9 @@ def test_both_ends_are_exact_and_replace_breaks_there(bundled: Chat, tmp_path: P
 
 @pytest.mark.parametrize("name", ["silence_before", "silence_after"])
 def test_a_silence_out_of_bounds_is_an_error(name: str) -> None:
+    given: dict[str, Any] = {name: 61}
     with pytest.raises(ConfigError, match=f"{name} must be from 0 to 60 seconds, not 61"):
-        ReadSettings(**{name: 61})
+        ReadSettings(**given)
 
 
 def text_of(inside: str) -> list[str]:

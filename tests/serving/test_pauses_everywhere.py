@@ -164,7 +164,8 @@ def test_the_silence_is_exact(whole: NDArray[np.int16], ended: NDArray[np.int16]
 
 
 def test_python_streams_the_document(server: WholeServer, ended: NDArray[np.int16]) -> None:
-    options = {"silence_before": BEFORE, "silence_after": AFTER, "word_times": True}
+    options: dict[str, Any] = {"silence_before": BEFORE, "silence_after": AFTER}
+    options["word_times"] = True
     whole = spoken(server, DOCUMENT, **options)
     params = server.service.voices.parameters(VOICE) | {"manual_seed": SEED, "show_tqdm": False}
     with server.chat.stream(

@@ -5,14 +5,13 @@ A call is a pipeline: texts -> utterances -> (refined) -> frames -> samples.
 
 from __future__ import annotations
 
-import functools
 import gc
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 
@@ -22,8 +21,10 @@ from .audio.samples import is_path
 from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
 from .compat.calls import ScriptCalls
+from .compat.successes import succeeds
 from .errors import ChatTTSError, ConfigError, TextError
 from .loading import load_model
+from .longform.ssml_speech import reads_documents
 from .model.cuda.graphs import give_back_memory
 from .model.devices.placement import choose_placement
 from .model.generation import Cancellation
@@ -34,11 +35,11 @@ from .params import as_params
 from .pipeline.alignment.head_scores import HeadChoice
 from .pipeline.call import InferCall
 from .pipeline.call_arguments import checked_batch, checked_first, checked_guard, checked_texts
-from .pipeline.head_search import alignment_heads, find_heads, keep_heads
+from .pipeline.head_search import alignment_heads, can_emphasise, find_heads, keep_heads
 from .pipeline.model import Model
 from .pipeline.requests import choose_seed
 from .pipeline.streams import SpeechStream, WaveformStream
-from .pipeline.utterances import Reading, refined_texts, utterances_of, word_reader
+from .pipeline.utterances import Ends, Reading, refined_texts, utterances_of, word_reader
 from .text import Lexicon, Normalizer, load_homophones
 from .text.lexicon import LexiconLike
 from .text.setting_tags import known_settings
@@ -53,23 +54,6 @@ if TYPE_CHECKING:
     from .longform.settings import ReadSettings
 
 logger = logging.getLogger(__name__)
-
-P = ParamSpec("P")
-
-
-def _succeeds(load: Callable[Concatenate[Chat, P], None]) -> Callable[Concatenate[Chat, P], bool]:
-    """Return ``load`` as scripts know it: it logs an error and returns ``False``."""
-
-    @functools.wraps(load)
-    def logged(self: Chat, /, *args: P.args, **kwargs: P.kwargs) -> bool:
-        try:
-            load(self, *args, **kwargs)
-        except ChatTTSError as error:
-            self.logger.error("%s", error)
-            return False
-        return True
-
-    return logged
 
 
 class Chat(ScriptCalls):
@@ -193,7 +177,7 @@ class Chat(ScriptCalls):
         self._compile = compile
         openmp.return_threads()  # the engine computes in a thread of its own
 
-    load = _succeeds(load_or_raise)
+    load = succeeds(load_or_raise)
     load.__doc__ = "Load as :meth:`load_or_raise` does, but log an error and return ``False``."
 
     def download_models(
@@ -286,6 +270,7 @@ class Chat(ScriptCalls):
 
     # -- speaking --------------------------------------------------------------------------
 
+    @reads_documents
     def infer(
         self,
         text: str | Sequence[str],
@@ -306,6 +291,9 @@ class Chat(ScriptCalls):
         word_times: bool = False,
         guard: str | None = None,
         lexicon: LexiconLike | None = None,
+        silence_before: float | None = None,
+        silence_after: float | None = None,
+        reads_ssml: bool = True,
     ) -> Any:
         """Speak one text or several.
 
@@ -334,6 +322,9 @@ class Chat(ScriptCalls):
                 a stream then gives out whole utterances.
             lexicon: the caller's words and their sayings, a ``Lexicon`` or a mapping. The results
                 tell where it was applied, in ``lexicon_uses``.
+            silence_before, silence_after: seconds before the first and after the last audible
+                sample of each text; by default both ends are as the voice speaks them.
+            reads_ssml: whether a string that begins with ``<speak`` is SSML.
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
@@ -354,14 +345,21 @@ class Chat(ScriptCalls):
             raise ConfigError("low_latency needs stream=True")
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
-        texts = checked_texts(text)
+        texts, ends = checked_texts(text), Ends.of(silence_before, silence_after)
+        aligns = aligns or can_emphasise(model, texts)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
             reading = self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon)
             read = word_reader(reading) if aligns else None
             is_strict = isinstance(text, str) and coding.ensure_non_empty
             found = utterances_of(
-                model, texts, reading, read=read, split_text=split_text, is_strict=is_strict
+                model,
+                texts,
+                reading,
+                read=read,
+                split_text=split_text,
+                is_strict=is_strict,
+                ends=ends,
             )
             utterances = found.utterances
             # A stream gives all texts at once, so all of them are generated at once.
@@ -385,6 +383,7 @@ class Chat(ScriptCalls):
                 return (each for each in (refined,)) if stream else refined
             return call.waveforms(utterances, coding, use_decoder)
 
+    @reads_documents
     def stream(
         self,
         text: str,
@@ -404,6 +403,9 @@ class Chat(ScriptCalls):
         word_times: bool = False,
         guard: str | None = None,
         lexicon: LexiconLike | None = None,
+        silence_before: float | None = None,
+        silence_after: float | None = None,
+        reads_ssml: bool = True,
     ) -> SpeechStream:
         """Speak one text piece by piece: ``for piece in chat.stream(text)``, or ``async for``.
 
@@ -415,7 +417,7 @@ class Chat(ScriptCalls):
                 with its numbers.
             lang, skip_refine_text, use_decoder, do_text_normalization, do_homophone_replacement,
                 split_text, max_split_batch, params_refine_text, params_infer_code, interrupt,
-                lexicon: as in :meth:`infer`.
+                lexicon, silence_before, silence_after, reads_ssml: as in :meth:`infer`.
             first_utterance: number of the text's first utterance in a longer text that is spoken
                 in parts; with the same seed they then sound as they would in the whole.
             word_times: find when each word is spoken, for ``Piece.words``.
@@ -435,18 +437,21 @@ class Chat(ScriptCalls):
         first = checked_first(first_utterance)
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
+        texts, ends = checked_texts(text) or [""], Ends.of(silence_before, silence_after)
+        aligns = aligns or can_emphasise(model, texts)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
             reading = self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon)
             read = word_reader(reading) if aligns else None
             found = utterances_of(
                 model,
-                checked_texts(text) or [""],
+                texts,
                 reading,
                 read=read,
                 split_text=split_text,
                 first=first,
                 is_strict=True,
+                ends=ends,
             )
             together = checked_batch(max_split_batch) if split_text else 1
             heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SEED_LIMIT = 2**63
 SLOWEST, FASTEST = 0.25, 4.0
 """Bounds of the tempo."""
+MOST_SILENCE = 60.0
+"""Seconds of silence at an end of a sound."""
 GUARDS = ("retry", "report", "none")
 INTERFACES = ("rest", "refine", "scripts", "tts", "websocket", "grpc", "mcp", "command")
 """Interfaces that share names of fields. Protocols of other vendors have names of their own.
@@ -158,6 +160,9 @@ def _field(default: Any, meaning: str, on: str, **others: Any) -> Any:
     return dataclasses.field(default=default, metadata=about)
 
 
+_SILENCE = Bounds(f"0 to {MOST_SILENCE:g} seconds", least=0, most=MOST_SILENCE)
+
+
 def _empty_lexicon() -> Lexicon:
     from .text.lexicon import Lexicon
 
@@ -246,6 +251,18 @@ class Manner:
         False,
         "Tell when each word is spoken.",
         "rest=timestamp_granularities websocket grpc=enable_word_time_offsets command=--subtitles",
+    )
+    silence_before: float | None = _field(
+        None,
+        "Silence before the first audible sample; as the voice speaks it by default.",
+        "rest scripts tts websocket grpc mcp command=--silence-before",
+        bounds=_SILENCE,
+    )
+    silence_after: float | None = _field(
+        None,
+        "Silence after the last audible sample; as the voice speaks it by default.",
+        "rest scripts tts websocket grpc mcp command=--silence-after",
+        bounds=_SILENCE,
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import AudioError
+from ..text.pauses import blank_marks
 from ..text.tags import blank_tags
 from .files import check_target, write_file
 from .samples import StrPath
@@ -144,7 +145,7 @@ def make_cues(words: Sequence[TimedWord], text: str) -> list[Cue]:
 
 def _tokens(words: Sequence[TimedWord], text: str) -> list[_Token]:
     """Return the spoken words with their marks."""
-    plain = blank_tags(text)
+    plain = blank_tags(blank_marks(text))
     spoken = [word for word in words if word.end > word.start]
     tokens = []
     behind = 0

@@ -11,6 +11,8 @@ from .samples import SAMPLE_RATE, Samples, check_rate, to_mono
 
 _FRAME_SECONDS = 0.01
 _INAUDIBLE_RMS = 1e-3  # -60 dB of full scale
+AUDIBLE = 10 ** (-50 / 20)
+"""A sample of this size, 50 dB below full scale, is heard; smaller ones are noise of the voice."""
 
 
 def trim_silence(
@@ -69,6 +71,12 @@ def speech_bounds(
     margin = round(margin_s * rate)
     start = max(0, int(loud[0]) * frame - margin)
     return start, min(len(samples), int(loud[-1] + 1) * frame + margin)
+
+
+def audible_bounds(samples: Samples) -> tuple[int, int]:
+    """Return the first audible sample of float32 (n,), and the last plus 1; ``(0, 0)`` for none."""
+    audible = np.flatnonzero(np.abs(samples) >= AUDIBLE)
+    return (int(audible[0]), int(audible[-1]) + 1) if len(audible) else (0, 0)
 
 
 def _frame_rms(samples: Samples, frame: int) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from ..errors import ConfigError, printable
 from ..languages import LANGUAGES, known_languages, language_choice
-from ..request_fields import fields_on
+from ..request_fields import MOST_SILENCE, REQUEST_FIELDS, fields_on
 from .configuration import Configuration
 from .console import UsageError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
+SILENCES = ("silence_before", "silence_after")
 _LEVELS = (
     ("oral", 9, "how colloquial"),
     ("laugh", 2, "how much laughter"),
@@ -118,6 +119,33 @@ def language_of(args: argparse.Namespace) -> str | None:
     if args.lang not in (None, *known):
         raise UsageError(f"--lang must be {language_choice(known)}, not {args.lang!r}")
     return None if args.lang is None else str(args.lang)
+
+
+def add_silence_options(group: Any) -> None:
+    """Add the options for the silence at both ends of a sound."""
+    for name in SILENCES:
+        field = next(each for each in REQUEST_FIELDS if each.name == name)
+        assert field.bounds is not None
+        group.add_argument(
+            field.on["command"],
+            type=float,
+            metavar="SECONDS",
+            help=f"{field.help.replace(';', ',')}; {field.bounds.rule}",
+        )
+
+
+def silence_arguments(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of ``Chat.infer`` for the options of :func:`add_silence_options`.
+
+    Raises:
+        UsageError: a value is out of its bounds.
+    """
+    given = {name: getattr(args, name) for name in SILENCES if getattr(args, name) is not None}
+    for name, value in given.items():
+        if not 0 <= value <= MOST_SILENCE:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} must be from 0 to {MOST_SILENCE:g} seconds, not {value:g}")
+    return given
 
 
 def add_lexicon_option(group: Any, what: str) -> None:

@@ -19,10 +19,12 @@ from .options import (
     add_language_option,
     add_lexicon_option,
     add_sampling_options,
+    add_silence_options,
     checked_parameters,
     language_of,
     read_lexicon,
     sampling_parameters,
+    silence_arguments,
 )
 
 if TYPE_CHECKING:
@@ -135,6 +137,7 @@ def _add_output_options(parser: Parser) -> None:
         metavar="FOLDER",
         help="folder of the spoken lines; default: the output's name with .parts",
     )
+    add_silence_options(group)
     group.add_argument("--keep", action="store_true", help="keep that folder when the work is done")
     group.add_argument(
         "--side-by-side", type=int, metavar="N", help="lines that are generated at once; default: 8"
@@ -231,6 +234,7 @@ def _settings(args: argparse.Namespace) -> ReadSettings:
             guard=args.guard,
             parameters=sampling,
             side_by_side=args.side_by_side,
+            **silence_arguments(args),
         )
     except ConfigError as error:
         raise UsageError(str(error)) from error

@@ -19,10 +19,12 @@ from .options import (
     add_engine_options,
     add_refine_levels,
     add_sampling_options,
+    add_silence_options,
     add_text_options,
     checked_parameters,
     refine_tags,
     sampling_parameters,
+    silence_arguments,
     text_arguments,
 )
 from .output import choose_output
@@ -62,7 +64,7 @@ means standard output; `-` alone reads the text from standard input, as always.
 def add_to(commands: Commands) -> None:
     parser = add_command(commands, "say", run, "speak a text", _DETAILS)
     add_text_options(parser)
-    _add_output_options(parser)
+    add_silence_options(_add_output_options(parser))
     _add_voice_options(parser)
     add_sampling_options(parser)
     add_engine_options(parser)
@@ -74,7 +76,7 @@ def add_to(commands: Commands) -> None:
     )
 
 
-def _add_output_options(parser: Parser) -> None:
+def _add_output_options(parser: Parser) -> argparse._ArgumentGroup:
     group = parser.add_argument_group("output")
     group.add_argument(
         "-o",
@@ -123,6 +125,7 @@ def _add_output_options(parser: Parser) -> None:
         help="also draw the waveform (.png, .svg, .pdf), and its words if the model has heads for "
         "word times (`chattts align`)",
     )
+    return group
 
 
 def _add_voice_options(parser: Parser) -> None:
@@ -164,7 +167,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     sampling = sampling_parameters(args) | _prompt(args) | {"show_tqdm": not console.quiet}
     checked_parameters("InferCodeParams", sampling)
     _check_sample(args)
-    texts = text_arguments(args)
+    texts = text_arguments(args) | silence_arguments(args)
     choice = choose_model(args.model)
     config = read_config(choice)
     voice = find_voice(args.voice, config, VoiceLibrary(), adapter_options(args.adapter))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..audio.tempo import Tempo
-from ..audio.trim import speech_bounds
+from ..audio.trim import audible_bounds, speech_bounds
 from ..pipeline.results import Word
 from .kept_lines import SpokenLine
 from .settings import Pauses
@@ -41,6 +41,9 @@ def arrange(
     tempo: float = 1.0,
     room: int | None = None,
     fastest: float = 1.0,
+    *,
+    cuts_start: bool = False,
+    cuts_end: bool = False,
 ) -> ArrangedLine:
     """Return the sound of a line.
 
@@ -48,8 +51,14 @@ def arrange(
         tempo: factor of the tempo.
         room: samples that the sound should not exceed; the tempo rises for it, to ``fastest``
             times ``tempo`` at most.
+        cuts_start, cuts_end: whether that end is cut at the sound that is heard, for silence of an
+            exact length.
     """
     bounds = list(_bounds(spoken))
+    if bounds and cuts_start:
+        bounds[0] = _cut(spoken.samples, bounds[0], at_start=True)
+    if bounds and cuts_end:
+        bounds[-1] = _cut(spoken.samples, bounds[-1], at_start=False)
     silence = [_silence(spoken.parts[number].text, pauses) for number, _, _ in bounds]
     speech = sum(stop - start for _, start, stop in bounds)
     if room is not None and speech:
@@ -58,11 +67,15 @@ def arrange(
     sound: list[Samples] = []
     words: list[Word] = []
     position = before = 0
-    for (_, start, stop), after in zip(bounds, silence, strict=True):
+    for place, ((_, start, stop), after) in enumerate(zip(bounds, silence, strict=True)):
         if sound:
             position += before
             sound.append(np.zeros(before, dtype=np.float32))
-        part = ramped(_at_tempo(spoken.samples[start:stop], tempo))
+        part = ramped(
+            _at_tempo(spoken.samples[start:stop], tempo),
+            rises=place > 0 or not cuts_start,
+            falls=place + 1 < len(bounds) or not cuts_end,
+        )
         inside = (word for word in spoken.words if _begins_in(word, start, stop, bounds))
         words += (_moved(word, start, position, tempo, len(part)) for word in inside)
         sound.append(part)
@@ -72,14 +85,16 @@ def arrange(
     return ArrangedLine(joined, tuple(words))
 
 
-def ramped(samples: Samples) -> Samples:
-    """Return a copy whose first and last 5 ms rise from and fall to silence."""
+def ramped(samples: Samples, *, rises: bool = True, falls: bool = True) -> Samples:
+    """Return a copy whose first and last 5 ms rise from and fall to silence, where wanted."""
     result: Samples = samples.copy()
     length = min(RAMP, len(result) // 2)
     if length:
         ramp = (np.arange(length) / length).astype(np.float32)
-        result[:length] *= ramp
-        result[-length:] *= ramp[::-1]
+        if rises:
+            result[:length] *= ramp
+        if falls:
+            result[-length:] *= ramp[::-1]
     return result
 
 
@@ -91,6 +106,15 @@ def _bounds(spoken: SpokenLine) -> Iterator[tuple[int, int, int]]:
         if stop > start:
             yield number, position + start, position + stop
         position += part.samples
+
+
+def _cut(samples: Samples, bounds: tuple[int, int, int], *, at_start: bool) -> tuple[int, int, int]:
+    """Return the bounds of an utterance with one of them where its sound is heard."""
+    number, start, stop = bounds
+    first, last = audible_bounds(samples[start:stop])
+    if last <= first:
+        return bounds
+    return (number, start + first, stop) if at_start else (number, start, start + last)
 
 
 def _silence(text: str, pauses: Pauses) -> int:

@@ -29,7 +29,9 @@ class ChatVoice:
         """Return the speech of a line: see :class:`.line_speaker.LineVoice`."""
         place = planned.line.place
         try:
-            waveforms = self._chat.infer(planned.line.text, interrupt=stop, **planned.arguments)
+            waveforms = self._chat.infer(
+                planned.line.text, interrupt=stop, reads_ssml=False, **planned.arguments
+            )
         except ChatTTSError as error:
             raise place.error(str(error)) from error
         reason = waveforms.finish_reasons[0]

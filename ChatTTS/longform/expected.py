@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..text.emphasis import without_emphasis
 from .script import Line, Script
 from .settings import ReadSettings, Role
 
@@ -34,7 +35,7 @@ def expected_seconds(script: Script, settings: ReadSettings) -> list[float]:
 
 
 def _spoken(line: Line, settings: ReadSettings) -> float:
-    text = line.text
+    text = without_emphasis(line.text)
     han = len(_HAN.findall(text))
     speech = (
         (len(_LETTER.findall(text)) - han) * _PER_LETTER

@@ -1,4 +1,7 @@
-"""Marks in the text of a line: ``[pause:1.5s]`` and ``[voice:anna]``; and the cutting of lines."""
+"""Marks in the text of a line, and the cutting of lines.
+
+They are ``[pause:1.5s]``, ``[voice:anna]`` and, as in SSML, ``<break time="1.5s"/>``.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..text.pauses import LONGEST_PAUSE, seconds
+from ..errors import TextError
+from ..text.pauses import LONGEST_PAUSE, MARK, pause_seconds, seconds, without_empty_breaks
 from .script import LONGEST_WORK, Join, Line, Place, Script, check_count
 
-_MARK = re.compile(r"\[(pause|voice):([^\[\]]*)\]")
-_SENTENCE = re.compile(r"[^.!?…。！？]+[.!?…。！？]*[\"'”’)）」』]*\s*")
+_MARK = re.compile(rf"{MARK.pattern}|\[voice:(?P<voice>[^\[\]]*)\]")
+# Stops within brackets end no sentence.
+_SENTENCE = re.compile(r"(?:\[[^\[\]]*\]|[^.!?…。！？])+[.!?…。！？]*[\"'”’)）」』]*\s*")
 # Lines are generated side by side and kept whole, so their length bounds the memory.
 MOST_CHARACTERS = 1500
 
@@ -40,7 +45,8 @@ def expanded(script: Script, most: int = MOST_CHARACTERS) -> Script:
 
 def last_voice(text: str) -> str | None:
     """Return the voice of the last ``[voice:...]`` in a text."""
-    names = [found[2].strip() for found in _MARK.finditer(text) if found[1] == "voice"]
+    found = (mark["voice"] for mark in _MARK.finditer(text))
+    names = [name.strip() for name in found if name is not None]
     return names[-1] if names else None
 
 
@@ -48,6 +54,10 @@ def _parts(line: Line) -> Iterator[Line]:
     """Yield the parts of one line; the last one has its pause and join."""
     found: list[Line] = []
     voice, position = line.voice, 0
+    try:
+        text = without_empty_breaks(line.text)
+    except TextError as error:
+        raise line.place.error(str(error)) from error
 
     def add(text: str) -> None:
         if text.strip():
@@ -58,6 +68,7 @@ def _parts(line: Line) -> Iterator[Line]:
                     text=text.strip(),
                     voice=voice,
                     pause=None,
+                    is_exact=False,
                     join=Join.SENTENCE,
                     at=line.at if begins else None,
                     room=None,
@@ -65,35 +76,41 @@ def _parts(line: Line) -> Iterator[Line]:
                 )
             )
 
-    for mark in _MARK.finditer(line.text):
-        add(line.text[position : mark.start()])
+    for mark in _MARK.finditer(text):
+        add(text[position : mark.start()])
         position = mark.end()
-        if mark[1] == "voice":
-            voice = _named(mark[2], line.place)
+        if mark["voice"] is not None:
+            voice = _named(mark["voice"], line.place)
+        elif mark["break"] is not None:
+            _pause(found, line, pause_seconds(mark), is_exact=True)
         else:
-            _pause(found, line, _silence(mark, line.place))
-    add(line.text[position:])
+            _pause(found, line, _silence(mark, line.place), is_exact=False)
+    add(text[position:])
     if not found:
         if line.pause is not None or line.marks:
             yield replace(line, text="", join=Join.NONE, pause=line.pause or 0.0)
         return
     after = found[-1].pause if line.pause is None else (found[-1].pause or 0.0) + line.pause
-    found[-1] = replace(found[-1], pause=after, join=line.join)
+    is_exact = found[-1].is_exact or line.is_exact
+    found[-1] = replace(found[-1], pause=after, join=line.join, is_exact=is_exact)
     if len(found) == 1:
         found[0] = replace(found[0], room=line.room)
     yield from found
 
 
-def _pause(found: list[Line], line: Line, silence: float) -> None:
+def _pause(found: list[Line], line: Line, silence: float, *, is_exact: bool) -> None:
     """Add silence after the last part, or before the first one."""
     if found:
-        found[-1] = replace(found[-1], pause=(found[-1].pause or 0.0) + silence)
+        last = found[-1]
+        is_exact |= last.is_exact
+        found[-1] = replace(last, pause=(last.pause or 0.0) + silence, is_exact=is_exact)
     else:
-        found.append(replace(line, text="", pause=silence, join=Join.NONE, room=None))
+        silent = replace(line, text="", pause=silence, join=Join.NONE, room=None)
+        found.append(replace(silent, is_exact=is_exact))
 
 
 def _silence(mark: re.Match[str], place: Place) -> float:
-    silence = seconds(mark[2])
+    silence = seconds(mark["pause"])
     if silence is None:
         raise place.error(
             f"{mark[0]} is not a pause: write [pause:1.5s] or [pause:300ms], at most "
@@ -130,5 +147,6 @@ def _cut(line: Line, most: int) -> Iterator[Line]:
             room=None,
             marks=line.marks if begins else (),
             pause=line.pause if ends else None,
+            is_exact=line.is_exact and ends,
             join=line.join if ends else Join.SENTENCE,
         )

@@ -17,6 +17,8 @@ from ..model.lora.names import DEFAULT
 from ..params import InferCodeParams, RefineTextParams, as_params
 from ..pipeline.utterances import Reading
 from ..text import prepare
+from ..text.emphasis import has_emphasis
+from ..text.pauses import paused_parts
 from ..version import __version__
 from ..voices import VoiceLibrary, find_voice
 from .planned import PlannedLine
@@ -120,21 +122,27 @@ class Planner:
         if not texts:
             return PlannedLine(line, None, {}, 1.0)
         words = self._words(line) if self._settings.word_times else None
-        decides = json.dumps([texts, words, manner.decides], ensure_ascii=True)
+        decided = [texts, words, manner.decides]
+        if has_emphasis(line.text):
+            decided.append([line.text, list(self._chat.alignment_heads)])
+        decides = json.dumps(decided, ensure_ascii=True)
         key = hashlib.sha256(decides.encode()).hexdigest()
         return PlannedLine(line, key, manner.arguments, manner.tempo, len(texts))
 
     def _words(self, line: Line) -> list[Any]:
         """Return what decides how the words of a line are found, beside its speech."""
-        uses = self._reading.lexicon.apply(line.text).uses
+        parts = paused_parts(line.text, self._reading.lexicon)
+        uses = [use for part in parts for use in part.uses]
         return [line.text, [(use.start_character, use.end_character) for use in uses]]
 
     def _texts(self, line: Line) -> list[str]:
         """Return the utterances of a line after normalisation; none if nothing can be spoken."""
+        parts = paused_parts(line.text, self._reading.lexicon)
+        said = " ".join(part.text for part in parts)
         try:
             return list(
                 prepare(
-                    self._reading.as_words(self._reading.lexicon.apply(line.text).text),
+                    self._reading.as_words(said),
                     self._chat.normalizer,
                     lang=self._settings.lang,
                     do_text_normalization=self._settings.normalize,

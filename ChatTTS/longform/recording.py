@@ -6,6 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -252,7 +253,7 @@ class Recording:
     ) -> SpokenPiece:
         """Return a line at its place, after ``cursor`` samples of the recording."""
         line = planned.line
-        before = 0
+        before = _samples_in(self._settings.silence_before) if number == 0 else 0
         if line.at is not None:
             before = round(line.at * SAMPLE_RATE) - cursor
             if before < -_LATE * SAMPLE_RATE and number not in self._told_late:
@@ -268,7 +269,13 @@ class Recording:
             room = round((line.at + line.room) * SAMPLE_RATE) - position
         settings = self._settings
         arranged = arrange(
-            spoken, settings.pauses, planned.tempo, room=room, fastest=settings.fastest
+            spoken,
+            settings.pauses,
+            planned.tempo,
+            room=room,
+            fastest=settings.fastest,
+            cuts_start=self._cuts_start(number),
+            cuts_end=self._cuts_end(number),
         )
         return SpokenPiece(
             number,
@@ -280,9 +287,35 @@ class Recording:
             tuple(word.shifted(position) for word in arranged.words),
         )
 
+    def _cuts_start(self, number: int) -> bool:
+        """Return whether the silence before a line has an exact length."""
+        if number > 0 and self.script.lines[number - 1].is_exact:
+            return True
+        is_first = number == self._spoken_lines[0]
+        has_time = self.script.lines[number].at is not None
+        return is_first and not has_time and self._settings.silence_before is not None
+
+    def _cuts_end(self, number: int) -> bool:
+        is_last = number == self._spoken_lines[1]
+        return self.script.lines[number].is_exact or (
+            is_last and self._settings.silence_after is not None
+        )
+
+    @cached_property
+    def _spoken_lines(self) -> tuple[int, int]:
+        """The numbers of the first and the last line with something to speak; -1 for none."""
+        numbers = [n for n, planned in enumerate(self._plan) if planned.key is not None]
+        return (numbers[0], numbers[-1]) if numbers else (-1, -1)
+
     def _silence_after(self, number: int) -> int:
-        lines = self.script.lines
-        line, pauses = lines[number], self._settings.pauses
+        """Return the silence after a line; that at an end of the work replaces its pauses."""
+        lines, settings = self.script.lines, self._settings
+        line, pauses = lines[number], settings.pauses
+        first, last = self._spoken_lines
+        if settings.silence_after is not None and number >= last:
+            return _samples_in(settings.silence_after) if number == last else 0
+        if settings.silence_before is not None and number < first and lines[first].at is None:
+            return 0
         if line.pause is not None:
             return round(line.pause * SAMPLE_RATE)
         if number + 1 == len(lines):
@@ -347,6 +380,10 @@ class Recording:
                 break
             gain *= gain_for(level, loudness)
         return gain
+
+
+def _samples_in(seconds: float | None) -> int:
+    return round((seconds or 0.0) * SAMPLE_RATE)
 
 
 def _between(line: Line) -> str:

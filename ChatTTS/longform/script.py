@@ -140,6 +140,7 @@ class Line:
             for silence alone.
         voice: a role or voice; ``None`` is the caller's default.
         pause: seconds of silence after the line; ``None`` takes that of ``join``.
+        is_exact: whether the pause is all that is silent there, as that of a break.
         style: the manner of speaking.
         chapter: number of the chapter in ``Script.chapters``.
         join: the kind of the join to the next line.
@@ -159,6 +160,7 @@ class Line:
     room: float | None = None
     marks: tuple[str, ...] = ()
     place: Place = Place("script")
+    is_exact: bool = False
 
     def __post_init__(self) -> None:
         if self.pause is not None and not 0 <= self.pause <= LONGEST_PAUSE:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import ConfigError, shown
 from ..pipeline.call_arguments import checked_guard
+from ..request_fields import MOST_SILENCE
 from ..text import Lexicon
 from ..text.pauses import LONGEST_PAUSE
 from .script import Join, ScriptError, Style
@@ -103,6 +104,8 @@ class ReadSettings:
         parameters: further fields of ``InferCodeParams``.
         side_by_side: lines that are generated at once; ``None`` takes 8 on velocity, else 1.
         fastest: the most that a cue is sped up to end before the next one, from 1 to 2.
+        silence_before, silence_after: seconds before the first and after the last audible sample,
+            to 60; by default the work begins and ends with its speech. A cue keeps its time.
     """
 
     voices: Mapping[str, Role] = field(default_factory=dict)
@@ -117,6 +120,8 @@ class ReadSettings:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     side_by_side: int | None = None
     fastest: float = 1.5
+    silence_before: float | None = None
+    silence_after: float | None = None
 
     @property
     def aligns(self) -> bool:
@@ -129,6 +134,12 @@ class ReadSettings:
             raise ConfigError(f"side_by_side must be 1 to 256, not {shown(self.side_by_side)}")
         if not 1 <= self.fastest <= 2:
             raise ConfigError(f"fastest must be from 1 to 2, not {shown(self.fastest)}")
+        for name in ("silence_before", "silence_after"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value <= MOST_SILENCE:
+                raise ConfigError(
+                    f"{name} must be from 0 to {MOST_SILENCE:g} seconds, not {shown(value)}"
+                )
         if type(self.seed) is not int or not 0 <= self.seed < 2**63:
             raise ConfigError(f"seed must be a whole number below 2**63, not {shown(self.seed)}")
 

@@ -1,6 +1,6 @@
 """Read a subset of SSML 1.1.
 
-It has speak, p, s, break, sub, say-as, prosody (rate), voice, mark and phoneme.
+It has speak, p, s, break, emphasis, sub, say-as, prosody (rate), voice, mark and phoneme.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..errors import TextError
-from ..text.pauses import LONGEST_PAUSE, seconds
+from ..text.emphasis import LEVELS, MODERATE, emphasised
+from ..text.pauses import LONGEST_PAUSE, STRENGTHS, break_seconds, without_comma
 from ..text.pronunciation.given import Pronunciation
 from .say_as import say_as
 from .script import (
@@ -33,20 +34,12 @@ if TYPE_CHECKING:
 _RATES = {"x-slow": 0.6, "slow": 0.8, "medium": 1.0, "default": 1.0, "fast": 1.25, "x-fast": 1.6}
 _PERCENT = re.compile(r"([+-]?)(\d{1,4}(?:\.\d{1,4})?)%")
 _FACTOR = re.compile(r"\d{1,2}(?:\.\d{1,4})?")
-# Seconds; the pauses of readers aloud at a comma, a full stop and a paragraph.
-_STRENGTHS = {
-    "none": 0.0,
-    "x-weak": 0.1,
-    "weak": 0.25,
-    "medium": 0.5,
-    "strong": 0.9,
-    "x-strong": 1.5,
-}
 _KNOWN = {
     "speak": {"version", "lang", "schemalocation", "base"},
     "p": {"lang"},
     "s": {"lang"},
     "break": {"time", "strength"},
+    "emphasis": {"level"},
     "sub": {"alias"},
     "say-as": {"interpret-as", "format", "detail"},
     "prosody": {"rate"},
@@ -59,10 +52,11 @@ _MOST_DEPTH = 64
 
 @dataclass(frozen=True)
 class _Manner:
-    """The voice and tempo inside of an element."""
+    """The voice, tempo and emphasis inside of an element; emphasis ends no line."""
 
     voice: str | None = None
     tempo: float = 1.0
+    emphasis: str | None = field(default=None, compare=False)
 
 
 def read_ssml(text: str, name: str) -> Script:
@@ -142,7 +136,7 @@ class _Reader:
         if not self.has_words:
             self.line = self.place(element).line
         self.has_words = True
-        self.text.append(text)
+        self.text.append(text if manner.emphasis is None else emphasised(text, manner.emphasis))
 
     def end(self, join: Join) -> None:
         """End the line; without text, an earlier line gets the stronger join."""
@@ -172,22 +166,31 @@ class _Reader:
         self.end(Join.PARAGRAPH if tag_of(element) == "p" else Join.SENTENCE)
 
     def pause(self, element: _Element, manner: _Manner, depth: int) -> None:
-        time, strength = element.get("time"), element.get("strength", "medium")
-        silence = _STRENGTHS.get(strength) if time is None else seconds(time)
+        silence = break_seconds(element.get("time"), element.get("strength"))
         if silence is None:
             raise self.place(element).error(
                 f"<break> needs a time such as 500ms (at most {LONGEST_PAUSE:g} s) or a strength "
-                f"({', '.join(_STRENGTHS)})"
+                f"({', '.join(STRENGTHS)})"
             )
+        if not silence and self.has_words:
+            self.text = [without_comma("".join(self.text)), " "]
+            return
         self.end(Join.NONE)
         place = self.place(element)
         if self.lines and not self.marks:
             before = self.lines[-1]
             total = min(LONGEST_PAUSE, (before.pause or 0.0) + silence)
-            self.lines[-1] = replace(before, pause=total)
+            self.lines[-1] = replace(before, pause=total, is_exact=True)
         else:
-            self.lines.append(Line("", pause=silence, marks=tuple(self.marks), place=place))
+            marks = tuple(self.marks)
+            self.lines.append(Line("", pause=silence, marks=marks, place=place, is_exact=True))
             self.marks = []
+
+    def emphasise(self, element: _Element, manner: _Manner, depth: int) -> None:
+        level = element.get("level", MODERATE).strip()
+        if level not in LEVELS:
+            raise self.place(element).error(f"<emphasis> has a level of {', '.join(LEVELS)}")
+        self.inside(element, replace(manner, emphasis=level), depth)
 
     def substitute(self, element: _Element, manner: _Manner, depth: int) -> None:
         alias = element.get("alias")
@@ -249,6 +252,7 @@ _HANDLERS: Mapping[str, Callable[[_Reader, _Element, _Manner, int], None]] = {
     "p": _Reader.block,
     "s": _Reader.block,
     "break": _Reader.pause,
+    "emphasis": _Reader.emphasise,
     "sub": _Reader.substitute,
     "say-as": _Reader.interpret,
     "prosody": _Reader.prosody,

@@ -22,8 +22,9 @@ from .alignment.utterance_alignment import UtteranceAlignment
 from .decode.schedules import PlaybackClock
 from .decode.utterance_decoder import UtteranceDecoder
 from .decode.worker import DecodeClient, DecodeJob, DecodeWorker
-from .results import Piece, SpokenText, SpokenUtterance
+from .results import Fault, Piece, SpokenText, SpokenUtterance
 from .utterance import Utterance, UtteranceUpdate
+from .utterance_shape import UtteranceShape
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +48,8 @@ class UtteranceJob(DecodeJob):
         spoken: the utterance as the caller sees it.
         generated: samples that are decoded, or would be if all present frames were.
         alignment: gives the words, once the first frames came and if their times are wanted.
+        shape: changes the samples, where the text asks for that and the first frames came.
+        hidden_faults: those whose place in the changed samples is not known yet.
         words_given, faults_given: how many of the words and of the faults the consumer took.
     """
 
@@ -63,13 +66,24 @@ class UtteranceJob(DecodeJob):
         self.ready: deque[Samples] = deque()
         self.generated = 0
         self.alignment: UtteranceAlignment | None = None
+        self.shape: UtteranceShape | None = None
+        self.hidden_faults: list[Fault] = []
         self.words_given = self.faults_given = 0
         self._buffer = buffer
 
     def find_words(self) -> None:
         """Add the words that are final by now to those that the caller sees."""
-        if self.alignment is not None:
+        if self.shape is not None:
+            self.spoken.words += self.shape.take_words()
+            self._find_faults(self.shape)
+        elif self.alignment is not None:
             self.spoken.words += self.alignment.words_from(len(self.spoken.words))
+
+    def _find_faults(self, shape: UtteranceShape) -> None:
+        placed = [shape.placed(fault) for fault in self.hidden_faults]
+        self.spoken.faults += [fault for fault in placed if fault is not None]
+        pairs = zip(self.hidden_faults, placed, strict=True)
+        self.hidden_faults = [fault for fault, place in pairs if place is None]
 
     @property
     def is_spent(self) -> bool:
@@ -88,16 +102,28 @@ class UtteranceJob(DecodeJob):
 
     def deliver(self, samples: Samples, delay: float) -> None:
         """Take decoded samples: see :meth:`DecodeJob.deliver`."""
-        padded = self._with_silence(samples)
-        silence = len(padded) - len(samples)
-        self.generated += silence
-        self._buffer.generated += silence
+        padded = self._with_silence(self._shaped(samples))
+        added = len(padded) - len(samples)
+        self.generated += added
+        self._buffer.generated += added
         if len(padded):
             self.ready.append(padded)
             self.spoken.samples += len(padded)
         if self.decoder.is_complete:
             self.spoken.finish = self.decoder.finish
+            self.find_words()
         self._buffer.delivered(len(padded), delay, self.decoder.is_complete)
+
+    def _shaped(self, samples: Samples) -> Samples:
+        """Return the samples that the shape has ready."""
+        if self.shape is None:
+            return samples
+        return self.shape.push(
+            samples,
+            self.alignment,
+            is_last=self.decoder.is_complete,
+            is_whole=self.decoder.finish is not FinishReason.ABORT,
+        )
 
     def _with_silence(self, samples: Samples) -> Samples:
         """Return the samples with the breaks and pauses around the utterance, where due."""
@@ -107,8 +133,9 @@ class UtteranceJob(DecodeJob):
         if not begins and not (ends and is_heard):
             return samples
         before, _, after = without_border_breaks(self.spoken.text)
-        first = (_samples(before) + self.utterance.before) * begins
-        last = (_samples(after) + self.utterance.after) * ends
+        u = self.utterance
+        first = (_samples(before) + u.before) * (begins and not u.cuts_start)
+        last = (_samples(after) + u.after) * (ends and not u.cuts_end)
         return np.pad(samples, (first, last))
 
     def fail(self, error: BaseException) -> None:
@@ -281,9 +308,11 @@ class WaveformAssembler(DecodeClient):
         job = self._jobs[u.text_index, u.index]
         job.spoken.text = u.shown
         job.alignment = update.alignment
+        if job.shape is None and u.is_shaped:
+            job.shape = UtteranceShape(u)
         if delta.finish is not None:
             job.find_words()
-        job.spoken.faults += update.faults
+        (job.spoken.faults if job.shape is None else job.hidden_faults).extend(update.faults)
         job.spoken.attempts = update.attempts
         job.decoder.push(delta)
         generated = len(delta.ids) * job.decoder.synthesizer.samples_per_frame

@@ -17,6 +17,7 @@ from ..model.generation import Cancellation, Delta, FinishReason
 from ..model.lora.names import BASE
 from ..model.tokenizer import spoken_part
 from ..params import InferCodeParams
+from ..text.emphasis import has_emphasis
 from ..utils.progress import progress
 from .alignment.head_scores import HeadChoice, ScoredHead, choose_heads, score_heads
 from .model import Model
@@ -86,6 +87,25 @@ def alignment_heads(model: Model, cancelled: Cancellation, *, show: bool = True)
         return None if choice is None else keep_heads(model, choice)
 
     return model.found_heads.get(search, cancelled)
+
+
+def can_emphasise(model: Model, texts: Sequence[str]) -> bool:
+    """Return whether texts have marks of emphasis, and the times of words are known for them.
+
+    A warning says so where they are not: then the words are spoken as any others.
+    """
+    if not any(has_emphasis(text) for text in texts):
+        return False
+    known = bool(model.config.defaults.alignment_heads or model.found_heads.known)
+    if known and model.gpt.gives_attention:
+        return True
+    logger.warning(
+        "emphasis has no effect: %s",
+        "no attention heads are known for word times; run `chattts align`"
+        if model.gpt.gives_attention
+        else "the engine does not give the attention from which word times are found",
+    )
+    return False
 
 
 def keep_heads(model: Model, choice: HeadChoice) -> HeadChoice:

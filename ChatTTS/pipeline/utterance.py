@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..model.generation import Delta
+from ..text.emphasis import Emphasis
 from ..text.pronunciation.stand_ins import words_shown
 from ..text.spoken_words import CallerWord
 from ..text.tags import without_border_breaks
@@ -23,6 +24,8 @@ class Utterance:
         first: number of that text's first utterance in a longer text that is spoken in parts.
         words: the caller's words that it speaks, where their times are wanted.
         before, after: samples of silence that pauses in the text put around it.
+        cuts_start, cuts_end: whether that silence is all that is silent at this end.
+        emphases: of the caller's text, where the times of words are known.
     """
 
     text_index: int
@@ -32,6 +35,14 @@ class Utterance:
     words: tuple[CallerWord, ...] = field(default=(), compare=False)
     before: int = 0
     after: int = 0
+    cuts_start: bool = False
+    cuts_end: bool = False
+    emphases: tuple[Emphasis, ...] = field(default=(), compare=False)
+
+    @property
+    def is_shaped(self) -> bool:
+        """Return whether its sound is changed after the decoder."""
+        return self.cuts_start or self.cuts_end or bool(self.emphases)
 
     @property
     def number(self) -> int:

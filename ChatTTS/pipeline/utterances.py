@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
 
 from ..audio.samples import SAMPLE_RATE
-from ..errors import NothingToSpeakError, TextError
+from ..errors import ConfigError, NothingToSpeakError, TextError, shown
 from ..text import Lexicon, LexiconUse, Normalizer
 from ..text.characters import warn_of_lost_letters
-from ..text.pauses import PausedPart, blank_pauses, paused_parts
+from ..text.emphasis import Emphasis, unmarked
+from ..text.pauses import LONGEST_PAUSE, PausedPart, blank_marks, paused_parts
 from ..text.prepare import prepared
 from ..text.pronunciation.given import spelled_out
 from ..text.pronunciation.stand_ins import with_stand_ins, without_stand_ins
@@ -70,6 +73,39 @@ class ReadTexts:
     left_out: list[tuple[str, ...]]
 
 
+@dataclass(frozen=True)
+class Ends:
+    """Samples of silence before the first and after the last audible sample of each text.
+
+    Attributes:
+        before, after: ``None`` leaves that end as the voice speaks it.
+    """
+
+    before: int | None = None
+    after: int | None = None
+
+    @classmethod
+    def of(cls, before: float | None, after: float | None) -> Ends:
+        """Return the samples of seconds.
+
+        Raises:
+            ConfigError: one is no number from 0 to ten minutes.
+        """
+        samples = []
+        for name, value in (("silence_before", before), ("silence_after", after)):
+            if value is not None and not _is_pause(value):
+                raise ConfigError(
+                    f"{name} must be from 0 to {LONGEST_PAUSE:g} seconds, not {shown(value)}"
+                )
+            samples.append(None if value is None else round(value * SAMPLE_RATE))
+        return cls(*samples)
+
+
+def _is_pause(value: Any) -> bool:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    return is_number and 0 <= float(value) <= LONGEST_PAUSE
+
+
 def word_reader(reading: Reading) -> Reader:
     """Return the function that reads one written word as the texts of a call are read."""
     normalizer, homophones = reading.normalizer, reading.do_homophone_replacement
@@ -96,6 +132,7 @@ def utterances_of(
     read: Reader | None,
     first: int = 0,
     is_strict: bool = False,
+    ends: Ends | None = None,
 ) -> ReadTexts:
     """Normalize the texts and cut them into utterances, numbered from ``first``.
 
@@ -105,6 +142,7 @@ def utterances_of(
         split_text: cut long texts into several utterances.
         read: the spoken form of a written word, if utterances need their words.
         is_strict: raise where a text has no utterance.
+        ends: exact silence at both ends of each text.
 
     Raises:
         NothingToSpeakError: with ``is_strict``, where a text has no utterance.
@@ -131,9 +169,23 @@ def utterances_of(
         if read is not None:
             replaced = ((use.start_character, use.end_character) for use in lexicon_uses[-1])
             pieces = [piece.text for piece in spoken]
-            words = assign_words(caller_words(blank_pauses(text), replaced), pieces, read)
+            words = assign_words(caller_words(blank_marks(text), replaced), pieces, read)
+        if ends is not None:
+            _set_ends(spoken, ends)
+        emphases = () if read is None else unmarked(text).emphases
         utterances += [
-            Utterance(number, i, piece.text, first, own, piece.before, piece.after)
+            Utterance(
+                number,
+                i,
+                piece.text,
+                first,
+                own,
+                piece.before,
+                piece.after,
+                piece.cuts_start,
+                piece.cuts_end,
+                _emphases_of(own, emphases),
+            )
             for i, (piece, own) in enumerate(zip(spoken, words, strict=True))
         ]
     return ReadTexts(utterances, lexicon_uses, left_out)
@@ -141,11 +193,13 @@ def utterances_of(
 
 @dataclass
 class _SpokenPiece:
-    """A normalized utterance, and the samples of silence that pauses put around it."""
+    """A normalized utterance, the samples of silence around it, and whether they are exact."""
 
     text: str
     before: int = 0
     after: int = 0
+    cuts_start: bool = False
+    cuts_end: bool = False
 
 
 def _spoken_pieces(
@@ -154,7 +208,7 @@ def _spoken_pieces(
     """Return the utterances of all parts, and what is left out; a pause ends an utterance."""
     found: list[_SpokenPiece] = []
     left_out: dict[str, None] = {}
-    before = 0
+    pause, is_exact = 0, False
     for part in parts:
         read = prepared(
             reading.as_words(part.text),
@@ -165,16 +219,47 @@ def _spoken_pieces(
             split_text=split_text,
             max_characters=max_characters,
         )
-        found += map(_SpokenPiece, read.utterances)
         left_out |= dict.fromkeys(read.left_out)
-        pause = round(part.pause * SAMPLE_RATE)
-        if found:
-            found[-1].after += pause
-        else:
-            before += pause
+        pieces = list(map(_SpokenPiece, read.utterances))
+        if pieces:
+            _part_by(found[-1] if found else None, pieces[0], pause, is_exact=is_exact)
+            found += pieces
+            pause, is_exact = 0, False
+        pause += round(part.pause * SAMPLE_RATE)
+        is_exact |= part.is_exact
     if found:
-        found[0].before = before
+        _part_by(found[-1], None, pause, is_exact=is_exact)
     return found, tuple(left_out)
+
+
+def _part_by(
+    before: _SpokenPiece | None, after: _SpokenPiece | None, pause: int, *, is_exact: bool
+) -> None:
+    """Put a pause between two utterances; ``None`` is an end of the text."""
+    if before is None:
+        assert after is not None
+        after.before, after.cuts_start = pause, is_exact
+        return
+    before.after, before.cuts_end = pause, is_exact
+    if after is not None:
+        after.cuts_start = is_exact
+
+
+def _set_ends(spoken: Sequence[_SpokenPiece], ends: Ends) -> None:
+    """Put exact silence at the ends of a text, in place of that of its own breaks."""
+    first, last = spoken[0], spoken[-1]
+    if ends.before is not None:
+        first.before, first.cuts_start = ends.before, True
+    if ends.after is not None:
+        last.after, last.cuts_end = ends.after, True
+
+
+def _emphases_of(words: Sequence[CallerWord], emphases: Sequence[Emphasis]) -> tuple[Emphasis, ...]:
+    """Return the emphases that an utterance with these words has."""
+    if not words:
+        return ()
+    start, end = words[0].start, words[-1].end
+    return tuple(each for each in emphases if each.start < end and start < each.end)
 
 
 def refined_texts(utterances: Sequence[Utterance], count: int, split_text: bool) -> str | list[str]:

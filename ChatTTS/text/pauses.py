@@ -1,18 +1,39 @@
-"""Pauses in a text: ``[pause:1.5s]`` and ``[pause:300ms]`` are silence of exactly that length."""
+"""Pauses in a text: ``[pause:1.5s]``, ``[pause:300ms]``, and ``<break time="1.5s"/>`` of SSML.
+
+A pause is silence of exactly that length between the samples of two utterances, which begin and end
+with some silence of their own. A break is exactly that silence between the sounds that are heard.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..errors import TextError, shown
+from .emphasis import Unmarked, blank_emphasis, unmarked
 from .lexicon import Lexicon, LexiconUse
 
 # An hour of silence is a mistake in the text.
 LONGEST_PAUSE = 600.0
-_MARK = re.compile(r"\[pause:([^\[\]]*)\]")
-_SECONDS = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(ms|s)")
+STRENGTHS = {
+    "none": 0.0,
+    "x-weak": 0.1,
+    "weak": 0.25,
+    "medium": 0.5,
+    "strong": 0.9,
+    "x-strong": 1.5,
+}
+"""Seconds; the pauses of readers aloud at a comma, a full stop and a paragraph."""
+
+_ATTRIBUTE = r"""\s+(?:time|strength)\s*=\s*(?:"[^"<>]*"|'[^'<>]*')"""
+_BREAK = rf"<break(?P<break>(?:{_ATTRIBUTE})*)\s*/?>(?:\s{{0,64}}</break\s*>)?"
+MARK = re.compile(rf"\[pause:(?P<pause>[^\[\]]*)\]|{_BREAK}")
+"""A pause, or a break as other vendors allow it in plain text."""
+_FIRST_BREAK = re.compile(rf"\s{{0,64}}{_BREAK}")
+# Signs of a short pause, which a break of no length takes away.
+_WEAK = (",", ";", ":", "，", "、", "；", "：")
+_VALUE = re.compile(r"""(time|strength)\s*=\s*["']([^"']*)["']""")
+_SECONDS = re.compile(r"\+?(\d{1,6}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s)")
 
 
 @dataclass(frozen=True)
@@ -23,11 +44,13 @@ class PausedPart:
         text: with the sayings of the lexicon; may be empty.
         uses: where the lexicon was applied, in characters of the whole text as it was written.
         pause: seconds of silence after it.
+        is_exact: whether the pause is all that is silent there, as that of a break.
     """
 
     text: str
     uses: tuple[LexiconUse, ...]
     pause: float = 0.0
+    is_exact: bool = False
 
 
 def seconds(text: str) -> float | None:
@@ -39,51 +62,124 @@ def seconds(text: str) -> float | None:
     return value if value <= LONGEST_PAUSE else None
 
 
+def break_seconds(time: str | None, strength: str | None) -> float | None:
+    """Return the seconds of a break of SSML; ``None`` where a value cannot be read.
+
+    A time goes before a strength; without both, the strength is ``medium``.
+    """
+    return STRENGTHS.get(strength or "medium") if time is None else seconds(time)
+
+
 def paused_parts(text: str, lexicon: Lexicon) -> list[PausedPart]:
     """Return the parts between the pauses of a text; the first one may be empty.
 
+    Marks of emphasis are left out. A break without silence ends no part.
+
     Raises:
-        TextError: a mark is no pause.
+        TextError: a mark is no pause, or no emphasis.
     """
-    return list(_parts(text, lexicon))
+    plain = unmarked(text)
+    said = without_empty_breaks(plain.text)
+    parts: list[PausedPart] = []
+    start = 0
+    for mark in MARK.finditer(said):
+        pause, is_exact = pause_seconds(mark), mark["break"] is not None
+        parts.append(_part(plain, said, start, mark.start(), lexicon, pause, is_exact))
+        start = mark.end()
+    return [*parts, _part(plain, said, start, len(said), lexicon, 0.0, False)]
 
 
-def blank_pauses(text: str) -> str:
-    """Return ``text`` with spaces in place of pauses, so that all else keeps its place."""
-    return _MARK.sub(lambda mark: " " * len(mark[0]), text)
+def break_length(text: str) -> int:
+    """Return the characters of the breaks at the beginning of a text, with the space between."""
+    length = 0
+    while found := _FIRST_BREAK.match(text, length):
+        length = found.end()
+    return length
+
+
+def ends_with_break(text: str) -> bool:
+    """Return whether nothing but breaks stands behind the last word of a text."""
+    text = text.rstrip()
+    marks = list(MARK.finditer(text))
+    return bool(marks) and marks[-1].end() == len(text) and marks[-1]["break"] is not None
+
+
+def blank_breaks(text: str) -> str:
+    """Return ``text`` with spaces in place of breaks and of marks of emphasis around words."""
+
+    def blank(mark: re.Match[str]) -> str:
+        return mark[0] if mark["break"] is None else " " * len(mark[0])
+
+    return MARK.sub(blank, blank_emphasis(text))
+
+
+def blank_marks(text: str) -> str:
+    """Return ``text`` with spaces in place of pauses and of marks of emphasis around words.
+
+    So all else keeps its place.
+    """
+    return MARK.sub(lambda mark: " " * len(mark[0]), blank_emphasis(text))
 
 
 def total_pause(text: str) -> float:
     """Return the seconds of all pauses of a text; raises as :func:`paused_parts`."""
-    return sum(map(_seconds, _MARK.finditer(text)))
+    return sum(map(pause_seconds, MARK.finditer(text)))
 
 
-def _parts(text: str, lexicon: Lexicon) -> Iterator[PausedPart]:
+def without_empty_breaks(text: str) -> str:
+    """Return a text with spaces in place of breaks of no length, and of the comma before each."""
+
+    pieces: list[str] = []
     start = 0
-    for mark in _MARK.finditer(text):
-        yield _part(text[start : mark.start()], start, lexicon, _seconds(mark))
+    for mark in MARK.finditer(text):
+        said, kept = text[start : mark.start()], mark[0]
+        if mark["break"] is not None and not pause_seconds(mark):
+            said, kept = without_comma(said), " " * len(kept)
+        pieces += (said, kept)
         start = mark.end()
-    yield _part(text[start:], start, lexicon, 0.0)
+    return "".join([*pieces, text[start:]])
 
 
-def _part(text: str, start: int, lexicon: Lexicon, pause: float) -> PausedPart:
-    respelled = lexicon.apply(text)
+def without_comma(text: str) -> str:
+    """Return a text with a space in place of a comma, or the like, at its end."""
+    kept = text.rstrip()
+    return f"{kept[:-1]} {text[len(kept) :]}" if kept.endswith(_WEAK) else text
+
+
+def _part(
+    plain: Unmarked,
+    said: str,
+    start: int,
+    end: int,
+    lexicon: Lexicon,
+    pause: float,
+    is_exact: bool,
+) -> PausedPart:
+    respelled = lexicon.apply(said[start:end])
     moved = (
         replace(
             use,
-            start_character=use.start_character + start,
-            end_character=use.end_character + start,
+            start_character=plain.written(use.start_character + start),
+            end_character=plain.written(use.end_character - 1 + start) + 1,
         )
         for use in respelled.uses
     )
-    return PausedPart(respelled.text, tuple(moved), pause)
+    return PausedPart(respelled.text, tuple(moved), pause, is_exact)
 
 
-def _seconds(mark: re.Match[str]) -> float:
-    found = seconds(mark[1])
+def pause_seconds(mark: re.Match[str]) -> float:
+    """Return the seconds of a match of ``MARK``.
+
+    Raises:
+        TextError: its value cannot be read.
+    """
+    if mark["break"] is None:
+        found = seconds(mark["pause"])
+        wanted = "a pause: write [pause:1.5s] or [pause:300ms]"
+    else:
+        values = dict(_VALUE.findall(mark["break"]))
+        found = break_seconds(values.get("time"), values.get("strength"))
+        wanted = f'a break: write <break time="1.5s"/>, or a strength of {", ".join(STRENGTHS)}'
     if found is None:
-        raise TextError(
-            f"{shown(mark[0])} is not a pause: write [pause:1.5s] or [pause:300ms], at most "
-            f"{LONGEST_PAUSE:g} s"
-        )
+        raise TextError(f"{shown(mark[0])} is not {wanted}, at most {LONGEST_PAUSE:g} s")
     return found

@@ -14,13 +14,13 @@ from itertools import pairwise
 
 from ..errors import ConfigError
 from .english.abbreviations import ends_sentence
+from .pauses import blank_breaks, blank_marks
 from .tags import BREAK_SECONDS, LAUGH, TAG, without_tags
 
 _HAN = r"\u3040-\u30ff\u3400-\u9fff"
 _CLOSERS = "\"'”’)}」』）】》"
 
 _LAUGH = re.escape(LAUGH)
-_PAUSE = re.compile(r"\[pause:[^\[\]]*\]")
 
 # Closing punctuation, the quotes after it, and the laughs that belong to the sentence, with the
 # tags before them. These are the laughs that touch the sentence, and those with white space on
@@ -66,7 +66,7 @@ def is_speakable(text: str) -> bool:
 
 def has_words(text: str) -> bool:
     """Return whether ``text`` has a letter or a digit outside of control tags and pauses."""
-    return _UNIT.search(without_tags(_PAUSE.sub(" ", text))) is not None
+    return _UNIT.search(without_tags(blank_marks(text))) is not None
 
 
 def split_utterances(text: str, max_characters: int = 200) -> list[str]:
@@ -143,7 +143,7 @@ def _join_short(sentences: Iterable[str], max_characters: int) -> list[str]:
 
 def _is_short(text: str) -> bool:
     """Return whether ``text`` has at most two words or four Chinese characters."""
-    units = _UNIT.findall(without_tags(text))
+    units = _UNIT.findall(without_tags(blank_breaks(text)))
     return sum(_HAN_IN_WORDS if _WIDE.match(unit) else 1 for unit in units) < _SHORT
 
 

@@ -52,6 +52,8 @@ VALUES: dict[str, Any] = {
     "language": "zh",
     "lexicon": {"nginx": "engine x"},
     "word_times": True,
+    "silence_before": 0.3,
+    "silence_after": 0.5,
     "voice": "anna",
     "adapter": "base",
     "priority": "batch",

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from ..requests.segments import is_ssml
+from ...text.documents import is_ssml
 from .text_buffer import TextBuffer
 
 _DECLARATION, _OPENING = "<?xml", "<speak"

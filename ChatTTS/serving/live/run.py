@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ...audio.samples import SAMPLE_RATE
+from ...pipeline.edges import Edges
 from ...pipeline.results import Word
 from ..encoding import Encoder, Format
 from ..errors import UnspeakableError
@@ -78,6 +79,11 @@ class Run:
         """The encoder of all its utterances."""
         return self.config.encoder()
 
+    @cached_property
+    def end(self) -> Edges:
+        """What holds back the end of its samples, where that has a length of its own."""
+        return self.config.held_end()
+
     @property
     def source_samples(self) -> int:
         """Samples at 24 kHz and normal speed that the encoder has taken."""
@@ -134,11 +140,14 @@ class QueuedUtterance:
         run: the run.
         text: as it was written.
         reads_ssml: whether it is a document of SSML, if it begins as one.
+        follows_break: whether the utterance of the run before ended with a break, which is all the
+            silence between them.
     """
 
     run: Run
     text: str
     reads_ssml: bool = False
+    follows_break: bool = False
 
 
 @dataclass(frozen=True)

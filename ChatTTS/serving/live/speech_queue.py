@@ -6,10 +6,13 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
+from ...pipeline.edges import NOTHING
 from ...pipeline.results import Piece
+from ...text.pauses import ends_with_break
 from ..errors import (
     DeadlineError,
     OverloadedError,
@@ -62,6 +65,7 @@ class SpeechQueue:
         self._skips_silence = skips_silence
         self._items: deque[QueuedUtterance | RunEnd] = deque()
         self.waiting_characters = 0
+        self._last: QueuedUtterance | None = None  # that was put
         self._task: asyncio.Task[None] | None = None
         self._current: tuple[QueuedUtterance, UtteranceGeneration] | None = None
         self._prefetched: tuple[QueuedUtterance, UtteranceGeneration] | None = None
@@ -82,6 +86,10 @@ class SpeechQueue:
 
     def put(self, item: QueuedUtterance | RunEnd) -> None:
         """Queue an item."""
+        if isinstance(item, QueuedUtterance):
+            last, self._last = self._last, item
+            if last is not None and last.run is item.run and ends_with_break(last.text):
+                item = replace(item, follows_break=True)
         self._items.append(item)
         self.waiting_characters += _characters(item)
         if not self.is_active:
@@ -217,12 +225,14 @@ class SpeechQueue:
     ) -> UtteranceGeneration:
         """Begin to generate; ``number`` is the context's next one by default."""
         run = utterance.run
+        cut = {"silence_before": 0.0} if utterance.follows_break else {}
         number = run.seed_state.next_utterance if number is None else number
         follows = self._current is not None and self._current[0].run is run
         request = run.config.request(
             utterance.text,
             run.seed_state.seed,
             is_first=not (run.is_started or follows),
+            is_last=False,
             client=self.client,
             interface=self._listener.interface,
             request_id=f"{run.request_id}.{number}",
@@ -231,6 +241,7 @@ class SpeechQueue:
             may_be_silent=self._skips_silence,
             reads_ssml=utterance.reads_ssml,
             guard=self._service.guard_of(run.config.guard, is_whole=False),
+            **cut,
         )
         return UtteranceGeneration(self._service, request, is_prefetched=is_prefetched)
 
@@ -247,7 +258,8 @@ class SpeechQueue:
     # -- sound -----------------------------------------------------------------------------
 
     async def _send_piece(self, run: Run, piece: Piece) -> None:
-        data = await self._service.in_thread(partial(run.encoder.push, piece.samples))
+        ready = run.end.push(piece.samples, is_last=False)
+        data = await self._service.in_thread(partial(run.encoder.push, ready))
         run.unsent_source_samples += len(piece.samples)
         run.unsent_words.extend(run.timeline.add_words(piece.words))
         if piece.faults and run.config.tells_faults:
@@ -267,7 +279,8 @@ class SpeechQueue:
         """Send bytes in frames; they are counted as all samples that the encoder has taken."""
         if not data:
             return
-        source_samples, run.unsent_source_samples = run.unsent_source_samples, 0
+        held = run.end.held
+        source_samples, run.unsent_source_samples = run.unsent_source_samples - held, held
         for start in range(0, len(data), _FRAME_BYTES):
             frame = data[start : start + _FRAME_BYTES]
             end = run.sent_source_samples + source_samples * len(frame) / len(data)
@@ -280,7 +293,12 @@ class SpeechQueue:
         run = end.run
         if run.is_started:
             try:
-                await self._send(run, await self._service.in_thread(run.encoder.finish))
+                held = run.end.held
+                rest = run.end.push(NOTHING, is_last=True)
+                run.unsent_source_samples += len(rest) - held
+                data = await self._service.in_thread(partial(run.encoder.push, rest))
+                data += await self._service.in_thread(run.encoder.finish)
+                await self._send(run, data)
             except Exception as error:  # the run ends nevertheless
                 await self._fail(run, error)
         elif run.unspeakable is not None and not run.is_abandoned:

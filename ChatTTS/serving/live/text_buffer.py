@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import accumulate, pairwise
 
+from ...text.pauses import break_length
 from ...text.splitter import (
     are_one_utterance,
     has_words,
@@ -18,8 +19,8 @@ _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # normalizer joins such lines.
 _MAY_BE_WRAPPED = re.compile(r"\A[ \t]*\w.{30,}[a-z,][ \t]*")
 _LINE_BEGINNING = re.compile(r"[ \t]*([\s\S])?")
-# An open bracket may become a tag, which is not a word.
-_OPEN_TAG = re.compile(r"\[\w*$")
+# An open bracket may become a tag or a break, which is not a word.
+_OPEN_TAG = re.compile(r"\[\w*$|<(?:b(?:r(?:e(?:a(?:k[^<>]*)?)?)?)?)?$")
 # The splitter looks back at most this many characters to decide whether a full stop ends a
 # sentence.
 _LOOK_BACK = 64
@@ -118,6 +119,7 @@ class TextBuffer:
         flat = _LINE_END.sub(_blank, self._returned + line)
         known = len(self._returned)
         ends = [e - known for e in accumulate(map(len, split_sentences(flat))) if e > known]
+        ends = [end + break_length(line[end:]) for end in ends]
         if not is_whole:
             ends = ends[:-1]
         cuts = [0, *ends]

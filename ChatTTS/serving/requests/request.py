@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ...errors import ConfigError, TextError
+from ...longform.segments import Segment
 from ...request_fields import REQUEST_FIELDS, Manner, Priority, RequestFields
+from ...text.emphasis import unmarked
 from ...text.lexicon import Lexicon
 from ...text.pauses import LONGEST_PAUSE, total_pause
 from ..errors import BadRequestError
-from .segments import Segment
 
 # Fields of requests alone that decide the speech, and those of jobs.
 _DECIDING = ("text", "tags", "refine_tags", "first_utterance")
 _OF_JOBS = ("text", "sampling", "seed", "refine_tags", "first_utterance")
+_ENDS = ("silence_before", "silence_after")
 _ID_LENGTH = 12
 # A header has at most some kB. A character may take 12 bytes in it.
 _SHOWN_WARNINGS, _LONGEST_WARNING = 5, 100
@@ -156,7 +158,10 @@ class SpeechRequest(RequestFields):
     def job_fields(self) -> dict[str, Any]:
         """The fields of a ``SpeechJob``, beside the voice."""
         names = (*_OF_JOBS, *(each.name for each in fields(Manner)))
-        return {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in names}
+        # The tempo is changed afterwards, and with it the silence.
+        ends = {name: values[name] for name in _ENDS if values[name] is not None}
+        return values | {name: seconds * self.speed for name, seconds in ends.items()}
 
     @property
     def deciding(self) -> dict[str, Any]:
@@ -174,15 +179,28 @@ class SpeechRequest(RequestFields):
             raise BadRequestError(f"{name} must be {rule}", param=name)
 
 
-def check_pauses(text: str) -> None:
-    """Check the marks of pauses in a text.
+def without_effect(request: SpeechRequest) -> SpeechRequest:
+    """Return a request with the warning that its emphasis has no effect.
 
     Raises:
-        BadRequestError: a mark is no pause, or the pauses are too long together.
+        BadRequestError: the client asked for an error in place of warnings.
     """
-    if "[pause:" not in text:
-        return
+    message = "emphasis has no effect, since this server knows no word times: run `chattts align`"
+    if request.strict:
+        raise BadRequestError(message, param="input")
+    if message in request.warnings:
+        return request
+    return replace(request, warnings=(*request.warnings, message))
+
+
+def check_pauses(text: str) -> None:
+    """Check the marks of pauses and emphasis in a text.
+
+    Raises:
+        BadRequestError: a mark is none, or the pauses are too long together.
+    """
     try:
+        unmarked(text)
         seconds = total_pause(text)
     except TextError as error:
         raise BadRequestError(str(error), param="input") from error

@@ -6,71 +6,19 @@ import asyncio
 import re
 import threading
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Protocol
 
-import numpy as np
-
-from ...audio.samples import SAMPLE_RATE
-from ...audio.tempo import Tempo
 from ...errors import NothingToSpeakError
-from ...longform.marks import expanded
-from ...longform.script import Join, Line, ScriptError
-from ...longform.settings import Pauses
-from ...longform.ssml import read_ssml
-from ...pipeline.results import Fault, Piece, Word
-from ...text.pauses import LONGEST_PAUSE
-from ...text.splitter import is_speakable
+from ...longform.script import ScriptError
+from ...longform.segments import MarkedText, Segment, SegmentSound, cuts_of, segments_of
+from ...pipeline.results import Piece
 from ..errors import BadRequestError
 from .jobs import PieceStream, SpeechJob
 
-_SSML = re.compile(r"\A\s*(<\?xml[^>]*>\s*)?<speak[\s>/]", re.IGNORECASE)
 _ENDING = re.compile(r"</speak\s*>|<speak[^<>]*/>", re.IGNORECASE)
 _REASONS = ("stop", "length", "abort")  # from the best end to the worst
-
-M = TypeVar("M", Word, Fault)
-
-
-@dataclass(frozen=True)
-class Segment:
-    """A part of a text that one voice speaks in one tempo.
-
-    Attributes:
-        text: empty for silence alone.
-        start: its first character in the whole text.
-        voice: its name; ``None`` is the voice of the request.
-        tempo: factor of the tempo.
-        pause: seconds of silence after it.
-    """
-
-    text: str
-    start: int
-    voice: str | None
-    tempo: float
-    pause: float
-
-
-@dataclass(frozen=True)
-class MarkedText:
-    """The text of an SSML document.
-
-    The attributes are those of ``SpeechRequest``.
-
-    Attributes:
-        text: what is spoken, a line for each segment.
-        segments: in order.
-        warnings: what was left out, each with its line.
-    """
-
-    text: str
-    segments: tuple[Segment, ...]
-    warnings: tuple[str, ...]
-
-
-def is_ssml(text: str) -> bool:
-    """Return whether a text begins with ``<speak``."""
-    return _SSML.match(text) is not None
 
 
 def read_marked(text: str, *, strict: bool = False) -> MarkedText:
@@ -83,33 +31,27 @@ def read_marked(text: str, *, strict: bool = False) -> MarkedText:
         BadRequestError: it cannot be read, has nothing to speak, or pauses that are too long.
     """
     try:
-        script = read_ssml(text, "input")
-        if strict:
-            script.check_strict()
-        script = expanded(script)
+        return segments_of(text, strict=strict)
     except ScriptError as error:
         rest = "" if _ENDING.search(text) else "; its end, </speak>, has not come"
         raise BadRequestError(f"{error}{rest}", param="input") from error
-    lines = script.lines
-    if not any(is_speakable(line.text) for line in lines):
-        raise BadRequestError("there is nothing to speak in the SSML document", param="input")
-    segments: list[Segment] = []
-    start = 0
-    for number, line in enumerate(lines):
-        pause = _pause(line, is_last=number + 1 == len(lines))
-        segments.append(Segment(line.text, start, line.voice, line.style.tempo, pause))
-        start += len(line.text) + 1
-    if sum(segment.pause for segment in segments) > LONGEST_PAUSE:
-        raise BadRequestError(
-            f"the pauses in the text add up to more than {LONGEST_PAUSE:g} s", param="input"
-        )
-    return MarkedText("\n".join(s.text for s in segments), tuple(segments), script.warnings)
 
 
-def _pause(line: Line, *, is_last: bool) -> float:
-    if line.pause is not None:
-        return line.pause
-    return Pauses().paragraph if line.join is Join.PARAGRAPH and not is_last else 0.0
+def jobs_of(
+    segments: Sequence[Segment], job: SpeechJob, voice: Callable[[str | None], Mapping[str, str]]
+) -> list[SpeechJob | None]:
+    """Return the job of each segment; ``None`` for silence alone.
+
+    Args:
+        job: of the whole text.
+        voice: returns the parameters of a voice by its name.
+    """
+    return [
+        replace(job, text=segment.text, voice=voice(segment.voice), **cuts)  # type: ignore[arg-type]
+        if segment.text
+        else None
+        for segment, cuts in zip(segments, cuts_of(segments), strict=True)
+    ]
 
 
 class StreamOpener(Protocol):
@@ -204,10 +146,11 @@ class SegmentStream:
                     continue
                 self.utterances += stream.utterances
                 self._note_left_out(stream.left_out)
-                return _SpokenSegment(segment, stream, first, silence)
+                return _SpokenSegment(SegmentSound(segment, first, silence), stream)
             silence += segment.pause
         if silence and first:
-            return _SpokenSegment(Segment("", 0, None, 1.0, 0.0), None, first, silence)
+            end = SegmentSound(Segment("", 0, None, 1.0, 0.0), first, silence)
+            return _SpokenSegment(end, None)
         return None
 
     def _note_left_out(self, left_out: Sequence[str]) -> None:
@@ -218,22 +161,12 @@ class _SpokenSegment:
     """A segment while it is spoken.
 
     Args:
-        stream: ``None`` for silence alone.
-        first: number of its first utterance in the whole text.
-        silence: seconds of silence before it.
+        sound: of the segment.
+        stream: its speech; ``None`` for silence alone.
     """
 
-    def __init__(
-        self, segment: Segment, stream: PieceStream | None, first: int, silence: float
-    ) -> None:
-        self._segment, self._stream, self._first = segment, stream, first
-        self._silence, self._pause = (
-            round(seconds * SAMPLE_RATE) for seconds in (silence, segment.pause)
-        )
-        self._start: int | None = None
-        self._tempo = None if segment.tempo == 1 else Tempo(segment.tempo, SAMPLE_RATE)
-        self._words: list[Word] = []
-        self._faults: list[Fault] = []
+    def __init__(self, sound: SegmentSound, stream: PieceStream | None) -> None:
+        self._sound, self._stream = sound, stream
 
     @property
     def reason(self) -> str:
@@ -251,76 +184,14 @@ class _SpokenSegment:
             position: of its first sample.
             last: the piece before.
         """
+        silence = self._sound.before(position, last)
+        if silence is not None or self._stream is None:
+            return silence
         while True:
-            if self._silence:
-                silence, self._silence = self._silence, 0
-                return self._silent(silence, position, last)
-            if self._start is None:
-                self._start = position
-            if self._stream is None:
-                return None
             try:
                 piece = await self._stream.__anext__()
             except StopAsyncIteration:
-                return self._end(position, last)
-            placed = self._placed(piece, position)
+                return self._sound.after(position, last)
+            placed = self._sound.placed(piece, position)
             if placed is not None:
                 return placed
-
-    def _end(self, position: int, last: Piece | None) -> Piece | None:
-        """Return the rest of the sound, then the silence after it, then ``None``."""
-        if self._tempo is not None:
-            rest, self._tempo = self._tempo.finish(), None
-            if len(rest) and last is not None:
-                return replace(
-                    last,
-                    samples=rest,
-                    position=position,
-                    finish_reason=None,
-                    words=tuple(self._words),
-                    faults=tuple(self._faults),
-                )
-        pause, self._pause = self._pause, 0
-        return self._silent(pause, position, last) if pause else None
-
-    def _silent(self, samples: int, position: int, last: Piece | None) -> Piece:
-        silence = np.zeros(samples, dtype=np.float32)
-        if last is None:
-            return Piece(silence, position, self._first, "", None)
-        return replace(
-            last, samples=silence, position=position, finish_reason=None, words=(), faults=()
-        )
-
-    def _placed(self, piece: Piece, position: int) -> Piece | None:
-        """Return a piece of the stream in the whole; ``None`` if it gives no sample yet."""
-        samples = piece.samples if self._tempo is None else self._tempo.push(piece.samples)
-        self._words += (self._moved(word) for word in piece.words)
-        self._faults += (self._moved(fault) for fault in piece.faults)
-        if not len(samples):
-            return None
-        words, self._words = tuple(self._words), []
-        faults, self._faults = tuple(self._faults), []
-        return replace(
-            piece,
-            samples=samples,
-            position=position,
-            utterance=piece.utterance + self._first,
-            words=words,
-            faults=faults,
-        )
-
-    def _moved(self, part: M) -> M:
-        assert self._start is not None
-        tempo, characters = self._segment.tempo, self._segment.start
-        first, last = (
-            self._start + round(place / tempo) for place in (part.start_sample, part.end_sample)
-        )
-        return replace(
-            part,
-            start=first / SAMPLE_RATE,
-            end=last / SAMPLE_RATE,
-            start_sample=first,
-            end_sample=last,
-            start_character=part.start_character + characters,
-            end_character=part.end_character + characters,
-        )

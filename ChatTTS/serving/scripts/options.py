@@ -110,6 +110,8 @@ class ScriptOptions(RequestFields):
             word_times=self.subtitles is not None,
             guard=self.guard,
             fastest=self.fastest,
+            silence_before=self.silence_before,
+            silence_after=self.silence_after,
         )
 
 

@@ -232,6 +232,8 @@ class ScriptPlanner:
             client=self._client,
             **_voice_fields(parameters),
             **{name: value for name, value in own.items() if value is not None},
+            silence_before=None,  # of the whole work
+            silence_after=None,
             interface="script",
         )
         request = self._service.with_lexicon(request)

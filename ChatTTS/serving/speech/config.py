@@ -8,6 +8,7 @@ from typing import Any
 from ...audio.samples import SAMPLE_RATE
 from ...errors import AudioError
 from ...mark import Mark
+from ...pipeline.edges import Edges
 from ...request_fields import GUARDS, REQUEST_FIELDS, RequestFields
 from ..encoding import Encoder, Format
 from ..errors import BadRequestError
@@ -62,22 +63,39 @@ class RunConfig(RequestFields):
         """Return an encoder for one run, with a mark in its header if it has a place for one."""
         return Encoder(self.format, self.sample_rate, self.speed, self.bit_rate, mark=mark)
 
+    def held_end(self) -> Edges:
+        """Return what holds back the end of a run's samples until it is known to be the end."""
+        return Edges.at_end(self.silence_after, self.speed)
+
     def silence(self) -> bytes:
         """Return the sound of a text with nothing to speak."""
         encoder = self.encoder()
         return encoder.push(silence().samples) + encoder.finish()
 
     def request(
-        self, text: str, seed: int, *, is_first: bool = True, **others: Any
+        self,
+        text: str,
+        seed: int,
+        *,
+        is_first: bool = True,
+        is_last: bool = True,
+        **others: Any,
     ) -> SpeechRequest:
         """Return the request for an utterance.
 
         Args:
-            is_first: whether the client hears nothing until it begins. ``low_latency`` is only
-                used then.
+            is_first: whether the client hears nothing until it begins. ``low_latency`` and
+                ``silence_before`` are only used then.
+            is_last: whether the run ends with it, and with the ``silence_after``.
             others: further fields of it, such as the ``guard`` that the server chooses.
         """
-        own = {"seed": seed, "low_latency": self.low_latency and is_first, "guard": None}
+        own = {
+            "seed": seed,
+            "low_latency": self.low_latency and is_first,
+            "guard": None,
+            "silence_before": self.silence_before if is_first else None,
+            "silence_after": self.silence_after if is_last else None,
+        }
         return SpeechRequest.of(text, self, **own | others)
 
     def check(self) -> None:

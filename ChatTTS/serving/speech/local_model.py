@@ -156,6 +156,9 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
         word_times=job.word_times,
         guard=job.guard,
         lexicon=job.lexicon,
+        silence_before=job.silence_before,
+        silence_after=job.silence_after,
+        reads_ssml=False,
     )
 
 

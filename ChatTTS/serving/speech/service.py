@@ -14,7 +14,10 @@ from typing import TypeVar
 from ...audio.samples import Samples, digest_of
 from ...errors import ChatTTSError, ConfigError, EngineDeadError
 from ...languages import language_choice
+from ...longform.segments import with_silence
 from ...model.lora.names import BASE, chosen_adapter
+from ...text.documents import is_ssml
+from ...text.emphasis import has_emphasis
 from ...text.lexicon import LexiconUse
 from ...text.pauses import paused_parts
 from ...utils.lru import LRU
@@ -32,8 +35,8 @@ from ..observe.request_logs import log_request
 from ..queue.admission import Admission, AdmissionLimits
 from ..queue.tickets import Ticket
 from ..requests.jobs import PieceStream, RefineJob, SpeechJob
-from ..requests.request import SpeechRequest, check_pauses
-from ..requests.segments import SegmentStream, is_ssml, read_marked
+from ..requests.request import SpeechRequest, check_pauses, without_effect
+from ..requests.segments import SegmentStream, jobs_of, read_marked
 from ..settings import Settings
 from . import warm_up
 from .speech import ResultCache, Speech
@@ -279,7 +282,7 @@ class SpeechService:
             RequestTooLargeError: it is too long.
         """
         if not request.reads_ssml or request.segments or not is_ssml(request.text):
-            return request
+            return without_effect(request) if self._misses_emphasis(request) else request
         length, most = len(request.text), self.settings.limits.characters * _MARKUP
         if length > most:
             message = f"the document has {length} characters; the limit is {most}"
@@ -287,9 +290,13 @@ class SpeechService:
         marked = await self.in_parsing_thread(
             lambda: read_marked(request.text, strict=request.strict)
         )
-        return replace(
+        request = replace(
             request, text=marked.text, segments=marked.segments, warnings=marked.warnings
         )
+        return without_effect(request) if self._misses_emphasis(request) else request
+
+    def _misses_emphasis(self, request: SpeechRequest) -> bool:
+        return not self.gives_word_times and has_emphasis(request.text)
 
     def check_language(self, code: str | None) -> None:
         """Raise BadRequestError if a request may not name this language."""
@@ -417,22 +424,14 @@ class SpeechService:
         job = SpeechJob(voice=voice, **request.job_fields)
         if not request.segments:
             return await self.model.open_stream(job, interrupt)
-        stream = SegmentStream(
-            self.model, self._segment_jobs(request, job), request.segments, interrupt
-        )
-        await stream.open()
-        return stream
 
-    def _segment_jobs(self, request: SpeechRequest, job: SpeechJob) -> list[SpeechJob | None]:
-        """Return the job of each segment; ``None`` for silence alone."""
-
-        def voice(name: str | None) -> Mapping[str, str]:
+        def found(name: str | None) -> Mapping[str, str]:
             return job.voice if name is None else self._voice(name, request.adapter).parameters
 
-        return [
-            replace(job, text=segment.text, voice=voice(segment.voice)) if segment.text else None
-            for segment in request.segments
-        ]
+        segments = with_silence(request.segments, job.silence_before, job.silence_after)
+        stream = SegmentStream(self.model, jobs_of(segments, job, found), segments, interrupt)
+        await stream.open()
+        return stream
 
     def _voice(self, name: str | None, adapter: str | None = None) -> FoundVoice:
         """Return a voice; an adapter without a voice is a voice by itself."""

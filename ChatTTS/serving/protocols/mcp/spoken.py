@@ -83,6 +83,8 @@ async def speak(
                 request_id=f"{request_id}.{index}",
                 first_utterance=number,
                 continues=index > 0,
+                is_first=index == 0,
+                is_last=index + 1 == len(texts),
             )
             speech = service.speak(request)
             try:

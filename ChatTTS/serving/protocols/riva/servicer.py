@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import Message
 
 from ....languages import LANGUAGES, locale_of
+from ....pipeline.edges import NOTHING, Edges
 from ....pipeline.results import Word
 from ...errors import BadRequestError, DeadlineError, OverloadedError
 from ...http.auth import Authenticator
@@ -217,6 +219,7 @@ class _CallSynthesizer:
         self._is_whole = is_whole
         self._encoder: StreamEncoder | None = None
         self._last_speech: Speech | None = None
+        self._end = Edges(None, None)  # holds back the end of the sound
         self._num_texts = 0
         self._num_samples = 0  # of all texts, before the encoder
         self._response = tts.SynthesizeSpeechResponse()
@@ -245,7 +248,8 @@ class _CallSynthesizer:
                     self._response.meta.processed_text = piece.text
                 self._num_samples += len(piece.samples)
                 self._add_words([word.shifted(begin) for word in piece.words], request.speed)
-                await self._send_audio(await encoder.push(piece.samples))
+                ready = self._end.push(piece.samples, is_last=False)
+                await self._send_audio(await encoder.push(ready))
         speech.check_complete()
         call.speech, self._last_speech = None, speech
         self._num_texts += 1
@@ -259,6 +263,9 @@ class _CallSynthesizer:
         """
         if self._encoder is None:
             raise BadRequestError("there is no text to speak", param="text")
+        rest = self._end.push(NOTHING, is_last=True)
+        if len(rest):
+            await self._send_audio(await self._encoder.push(rest))
         await self._send_audio(await self._encoder.finish())
         if self._response.meta.words:  # whose sound was sent before they were known
             await self._send(self._response)
@@ -306,7 +313,7 @@ class _CallSynthesizer:
             settings["transcript"] = message.zero_shot_data.transcript
         else:
             settings["voice"] = parsing.resolve_voice(message.voice_name, self._service.voices)
-        return SpeechRequest(
+        request = SpeechRequest(
             message.text,
             language=parsing.parse_language(message.language_code, self._service.model.languages),
             word_times=message.enable_word_time_offsets,
@@ -318,6 +325,10 @@ class _CallSynthesizer:
             first_utterance=last.next_utterance if last is not None and continues else 0,
             **settings,
         )
+        if last is None:
+            self._end = Edges.at_end(request.silence_after, request.speed)
+            return replace(request, silence_after=None)
+        return replace(request, silence_before=None, silence_after=None)
 
     async def _sample(self, data: tts.ZeroShotData) -> str:
         """Return the sample prompt string of a recording.

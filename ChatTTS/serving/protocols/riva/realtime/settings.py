@@ -42,11 +42,17 @@ class PromptedConfig(RunConfig):
     transcript: str | None = None
 
     def request(
-        self, text: str, seed: int, *, is_first: bool = True, **others: Any
+        self,
+        text: str,
+        seed: int,
+        *,
+        is_first: bool = True,
+        is_last: bool = True,
+        **others: Any,
     ) -> SpeechRequest:
         """Return the request for an utterance."""
         prompt = {"sample": self.sample, "transcript": self.transcript}
-        return super().request(text, seed, is_first=is_first, **prompt, **others)
+        return super().request(text, seed, is_first=is_first, is_last=is_last, **prompt, **others)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,266 @@
+"""Speak a document of SSML in Python, as a server does for a request."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+
+from ..errors import ConfigError, NothingToSpeakError
+from ..model.generation import FinishReason
+from ..pipeline.results import Piece, SpokenText, SpokenUtterance, Waveforms
+from ..pipeline.utterances import Ends
+from ..text.documents import is_ssml
+from ..text.lexicon import Lexicon
+from ..text.pauses import paused_parts
+from ..voices import VoiceLibrary, find_voice
+from .segments import MarkedText, SegmentSound, cuts_of, segments_of, with_silence
+
+if TYPE_CHECKING:
+    from ..pipeline.streams import SpeechStream
+
+logger = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Arguments of ``infer`` alone.
+_OF_INFER = ("stream", "refine_text_only")
+_ENDS = ("silence_before", "silence_after")
+# What a voice of the document replaces.
+_OF_VOICES = ("spk_emb", "spk_smp", "txt_smp", "adapter")
+
+
+def reads_documents(speak: F) -> F:
+    """Return ``Chat.infer`` or ``Chat.stream`` for texts and for documents of SSML."""
+    signature = inspect.signature(speak)
+
+    @functools.wraps(speak)
+    def spoken(self: Any, /, text: Any, *args: Any, **kwargs: Any) -> Any:
+        if not (isinstance(text, str) and kwargs.get("reads_ssml", True) and is_ssml(text)):
+            return speak(self, text, *args, **kwargs)
+        arguments = dict(signature.bind(self, text, *args, **kwargs).arguments)
+        for name in tuple(signature.parameters)[:2]:
+            del arguments[name]
+        if arguments.get("refine_text_only"):
+            raise ConfigError("SSML is not refined: call infer with a text, or without refining")
+        as_chunks = bool(arguments.get("stream"))
+        as_whole = "stream" in signature.parameters and not as_chunks
+        for name in _OF_INFER:
+            arguments.pop(name, None)
+        stream = DocumentStream(self, segments_of(text), arguments)
+        if as_whole:
+            return stream.whole()
+        return stream.chunks() if as_chunks else stream
+
+    return cast(F, spoken)
+
+
+class DocumentStream:
+    """The pieces of a document's speech, as ``Chat.stream`` gives those of a text.
+
+    Args:
+        chat: speaks.
+        document: its segments.
+        arguments: of ``Chat.stream``, for all of them.
+
+    Attributes:
+        rows: what was spoken, with a single text.
+    """
+
+    def __init__(self, chat: Any, document: MarkedText, arguments: Mapping[str, Any]) -> None:
+        self.rows = [SpokenText()]
+        self._chat, self._document, self._arguments = chat, document, dict(arguments)
+        self._current: SpeechStream | None = None
+        lexicon = Lexicon.of(self._arguments.get("lexicon"))
+        parts = paused_parts(document.text, lexicon)
+        self.rows[0].lexicon_uses = tuple(use for part in parts for use in part.uses)
+        Ends.of(*(self._arguments.get(name) for name in _ENDS))  # raises now
+        self._voices = self._found_voices()
+        for warning in document.warnings:
+            logger.warning("%s", warning)
+        self._pieces = self._spoken()
+
+    def __iter__(self) -> Iterator[Piece]:
+        return self
+
+    def __next__(self) -> Piece:
+        return next(self._pieces)
+
+    def __aiter__(self) -> AsyncIterator[Piece]:
+        return self
+
+    async def __anext__(self) -> Piece:
+        piece = await asyncio.to_thread(next, self._pieces, None)
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    @property
+    def utterances(self) -> list[SpokenUtterance]:
+        """The utterances of the document, as far as they were spoken."""
+        return self.rows[0].utterances
+
+    @property
+    def finish_reason(self) -> str | None:
+        """The ending of the document: ``stop``, ``length`` or ``abort``."""
+        return self.rows[0].finish_reason
+
+    @property
+    def finish_reasons(self) -> list[str | None]:
+        """The ending, in a list."""
+        return [self.finish_reason]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The parts that the voices cannot speak, as far as they are known."""
+        return self.rows[0].left_out
+
+    def whole(self) -> Waveforms:
+        """Return the sound of the document, as ``Chat.infer`` returns that of a text."""
+        with self:
+            pieces = [piece.samples for piece in self]
+        samples = np.concatenate([np.zeros(0, dtype=np.float32), *pieces])
+        return Waveforms([samples], self.rows)
+
+    def chunks(self) -> Iterator[np.ndarray]:
+        """Yield the sound as ``Chat.infer(stream=True)`` does: float32 (1, n)."""
+        with self:
+            for piece in self:
+                yield piece.samples[None]
+
+    def close(self) -> None:
+        """End the work; pieces that were not taken are dropped."""
+        self._pieces.close()
+        if self._current is not None:
+            self._current.close()
+
+    async def aclose(self) -> None:
+        """End the work as :meth:`close` does, without blocking the asyncio loop."""
+        await asyncio.to_thread(self.close)
+
+    def __enter__(self) -> DocumentStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> DocumentStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def _found_voices(self) -> dict[str, Mapping[str, Any]]:
+        """Return the parameters of all voices that the document names; raises VoiceError."""
+        model, library = self._chat._loaded, VoiceLibrary()
+        names = {each.voice for each in self._document.segments if each.voice is not None}
+        return {
+            name: find_voice(name, model.config, library, model.gpt.adapters).parameters
+            for name in names
+        }
+
+    def _spoken(self) -> Generator[Piece, None, None]:
+        before, after = (self._arguments.pop(name, None) for name in _ENDS)
+        segments = with_silence(self._document.segments, before, after)
+        first = self._arguments.pop("first_utterance", 0)
+        count = position = 0
+        silence = 0.0
+        last: Piece | None = None
+        for segment, cuts in zip(segments, cuts_of(segments), strict=True):
+            stream = None
+            if segment.text:
+                try:
+                    stream = self._begin(segment.text, segment.voice, cuts, first + count)
+                except NothingToSpeakError as error:
+                    self._note(error.left_out)
+            if stream is None:
+                silence += segment.pause
+                continue
+            self._note(stream.left_out)
+            sound, silence = SegmentSound(segment, count, silence), 0.0
+            for piece in self._pieces_of(sound, stream, position, last):
+                position, last = position + len(piece.samples), piece
+                self._keep(piece)
+                yield piece
+            self._end(stream, count)
+            count += len(stream.utterances)
+            if stream.finish_reason == FinishReason.ABORT.value:
+                return
+        if last is None:
+            raise NothingToSpeakError(
+                self._document.text, self.left_out, self._chat.normalizer.languages
+            )
+        if silence:
+            end = SegmentSound(segments[-1], count, silence).before(position, last)
+            assert end is not None
+            self._keep(end)
+            yield end
+
+    def _begin(
+        self,
+        text: str,
+        voice: str | None,
+        cuts: Mapping[str, float | None],
+        number: int,
+    ) -> SpeechStream:
+        arguments = dict(self._arguments)
+        if voice is not None:
+            given = arguments.get("params_infer_code") or {}
+            own = given if isinstance(given, Mapping) else vars(given)
+            kept = {name: value for name, value in own.items() if name not in _OF_VOICES}
+            arguments["params_infer_code"] = kept | dict(self._voices[voice])
+        stream: SpeechStream = self._chat.stream(
+            text,
+            **arguments | dict(cuts),
+            first_utterance=number,
+            reads_ssml=False,
+        )
+        return stream
+
+    def _pieces_of(
+        self, sound: SegmentSound, stream: SpeechStream, position: int, last: Piece | None
+    ) -> Iterator[Piece]:
+        """Yield the pieces of a segment at their places in the whole."""
+        self._current = stream
+        with stream:
+            while (piece := sound.before(position, last)) is not None:
+                position, last = position + len(piece.samples), piece
+                yield piece
+            for spoken in stream:
+                piece = sound.placed(spoken, position)
+                if piece is not None:
+                    position, last = position + len(piece.samples), piece
+                    yield piece
+            while (piece := sound.after(position, last)) is not None:
+                position, last = position + len(piece.samples), piece
+                yield piece
+
+    def _keep(self, piece: Piece) -> None:
+        """Note a piece in the row of the document."""
+        utterances = self.utterances
+        while len(utterances) <= piece.utterance:
+            utterances.append(SpokenUtterance(piece.text))
+        spoken = utterances[piece.utterance]
+        spoken.text = piece.text
+        start = self.rows[0].start_of(spoken)
+        spoken.samples += len(piece.samples)
+        spoken.words += [word.shifted(-start) for word in piece.words]
+        spoken.faults += [fault.shifted(-start) for fault in piece.faults]
+        spoken.attempts = piece.attempts
+
+    def _end(self, stream: SpeechStream, first: int) -> None:
+        """Note how the utterances of a segment ended."""
+        utterances = self.utterances
+        for number, ended in enumerate(stream.utterances, first):
+            if len(utterances) <= number:
+                utterances.append(SpokenUtterance(ended.text))
+            utterances[number].finish = ended.finish
+
+    def _note(self, left_out: tuple[str, ...]) -> None:
+        row = self.rows[0]
+        row.left_out = tuple(dict.fromkeys((*row.left_out, *left_out)))

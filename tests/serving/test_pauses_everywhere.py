@@ -1,0 +1,247 @@
+"""Breaks, emphasis and silence at both ends: the same samples over every interface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import soundfile
+from numpy.typing import NDArray
+
+from ChatTTS.audio import to_int16
+from ChatTTS.audio.trim import AUDIBLE
+from ChatTTS.cli.commands import main
+from ChatTTS.pipeline.results import Waveforms
+
+from ..support.protocol_ways import PROTOCOL_WAYS, Way, parts_of
+from ..support.server_tools import WholeServer, apart, decoded, samples, whole_server
+from ..support.serving_tools import PATIENCE
+from ..support.websocket_tools import speaker
+
+VOICE, SEED = "edith", 3
+DOCUMENT = (
+    '<speak>Good <emphasis level="strong">morning</emphasis> there.<break time="600ms"/>'
+    '<break time="100ms"/>We <emphasis>really</emphasis> do.<break strength="weak"/></speak>'
+)
+PLAIN = (
+    'Good [emphasis:strong|morning] there. <break time="600ms"/><break time="100ms"/>'
+    'We [emphasis:moderate|really] do. <break strength="weak"/>'
+)
+WORDS = ["Good", "morning", "there", "We", "really", "do"]
+BEFORE, AFTER = 0.3, 0.45
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[WholeServer]:
+    with whole_server(brief=False, wyoming_port=0) as running:
+        yield running
+
+
+def spoken(server: WholeServer, text: str, **options: Any) -> Waveforms:
+    params = server.service.voices.parameters(VOICE) | {"manual_seed": SEED, "show_tqdm": False}
+    waveforms: Waveforms = server.chat.infer(
+        text, skip_refine_text=True, params_infer_code=params, **options
+    )
+    return waveforms
+
+
+@pytest.fixture(scope="module")
+def whole(server: WholeServer) -> NDArray[np.int16]:
+    sound: NDArray[np.int16] = to_int16(spoken(server, DOCUMENT)[0])
+    return sound
+
+
+@pytest.fixture(scope="module")
+def ended(server: WholeServer) -> NDArray[np.int16]:
+    waveforms = spoken(server, DOCUMENT, silence_before=BEFORE, silence_after=AFTER)
+    sound: NDArray[np.int16] = to_int16(waveforms[0])
+    return sound
+
+
+def silences(sound: NDArray[np.int16]) -> list[int]:
+    """Return the samples of silence at the beginning, of long pauses, and at the end."""
+    heard = np.flatnonzero(np.abs(sound / 32767) >= AUDIBLE * 0.999)
+    gaps = np.diff(heard) - 1
+    return [int(heard[0]), *map(int, gaps[gaps > 6000]), int(len(sound) - 1 - heard[-1])]
+
+
+def by_rest(server: WholeServer, text: str, **fields: Any) -> bytes:
+    body = {"input": text, "voice": VOICE, "seed": SEED, "response_format": "pcm", **fields}
+    answer = httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=PATIENCE)
+    assert answer.status_code == 200, answer.text
+    return answer.content
+
+
+def by_tts(server: WholeServer, text: str, **fields: Any) -> bytes:
+    query = {"text": text, "voice": VOICE, "seed": SEED, "format": "wav", **fields}
+    answer = httpx.get(f"{server.url}/tts", params=query, timeout=PATIENCE)
+    assert answer.status_code == 200, answer.text
+    return decoded(answer.content)[0].astype("<i2").tobytes()
+
+
+def by_websocket(server: WholeServer, text: str, **fields: Any) -> bytes:
+    with speaker(server) as socket:
+        socket.say("session.config", voice=VOICE, seed=SEED, **fields)
+        for part in parts_of(text):
+            socket.say("input.text", text=part)
+        socket.say("input.flush")
+        socket.until("audio.done")
+        return socket.samples().tobytes()
+
+
+def by_riva(server: WholeServer, text: str, **fields: Any) -> bytes:
+    settings = {"seed": str(SEED), **{name: str(value) for name, value in fields.items()}}
+    with server.riva_client() as client:
+        answer = client.synthesize(
+            text, VOICE, sample_rate_hz=24_000, custom_configuration=settings
+        )
+        return bytes(answer.audio)
+
+
+def by_riva_stream(server: WholeServer, text: str, **fields: Any) -> bytes:
+    settings = {"seed": str(SEED), **{name: str(value) for name, value in fields.items()}}
+    with server.riva_client() as client:
+        answers = client.synthesize_online(
+            text, VOICE, sample_rate_hz=24_000, custom_configuration=settings
+        )
+        return b"".join(answer.audio for answer in answers)
+
+
+OWN_WAYS = [by_rest, by_tts, by_websocket, by_riva, by_riva_stream]
+
+
+@pytest.mark.parametrize("text", [DOCUMENT, PLAIN])
+@pytest.mark.parametrize("way", OWN_WAYS)
+def test_own_interfaces_have_the_samples_of_python(
+    way: Any, text: str, server: WholeServer, whole: NDArray[np.int16]
+) -> None:
+    assert apart(samples(way(server, text)), whole) <= 1
+
+
+@pytest.mark.parametrize("way", PROTOCOL_WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("text", [DOCUMENT, PLAIN])
+def test_so_have_the_protocols_of_vendors(
+    way: Way, text: str, server: WholeServer, whole: NDArray[np.int16]
+) -> None:
+    assert apart(samples(way(server, text, VOICE, SEED)), whole) <= 1
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_breaks_in_text_that_comes_in_parts_are_exact(size: int, server: WholeServer) -> None:
+    text = (
+        'The lamp was lit at night. <break time="1s"/> <break strength="weak"/> Nobody knew '
+        '[emphasis:strong|why] it was so. <break time="500ms"/> We went home in the end.'
+    )
+    whole = to_int16(spoken(server, text)[0])
+    with speaker(server) as socket:
+        socket.say("session.config", voice=VOICE, seed=SEED)
+        for at in range(0, len(text), size):
+            socket.say("input.text", text=text[at : at + size])
+        socket.say("input.flush")
+        socket.until("audio.done")
+        assert len(socket.all("text.spoken")) == 3
+        assert apart(samples(socket.samples().tobytes()), whole) <= 1
+    assert silences(whole)[1:-1] == [30_000, 12_000]
+
+
+@pytest.mark.parametrize("way", OWN_WAYS)
+def test_both_ends_have_the_silence_that_is_asked_for(
+    way: Any, server: WholeServer, ended: NDArray[np.int16]
+) -> None:
+    fields = {"silence_before": BEFORE, "silence_after": AFTER}
+    assert apart(samples(way(server, DOCUMENT, **fields)), ended) <= 1
+
+
+def test_the_silence_is_exact(whole: NDArray[np.int16], ended: NDArray[np.int16]) -> None:
+    _, *rest = silences(whole)
+    assert rest == [16_800, 6000]
+    assert silences(ended) == [7200, 16_800, 10_800]  # in place of the last break
+
+
+def test_python_streams_the_document(server: WholeServer, ended: NDArray[np.int16]) -> None:
+    options: dict[str, Any] = {"silence_before": BEFORE, "silence_after": AFTER}
+    options["word_times"] = True
+    whole = spoken(server, DOCUMENT, **options)
+    params = server.service.voices.parameters(VOICE) | {"manual_seed": SEED, "show_tqdm": False}
+    with server.chat.stream(
+        DOCUMENT, skip_refine_text=True, params_infer_code=params, **options
+    ) as stream:
+        pieces = list(stream)
+    assert np.array_equal(np.concatenate([piece.samples for piece in pieces]), whole[0])
+    assert np.array_equal(to_int16(whole[0]), ended)
+    words = [each for piece in pieces for each in piece.words]
+    assert words == whole.words[0]
+    assert [each.text for each in words] == WORDS
+    assert words[0].start == pytest.approx(BEFORE, abs=0.05)
+    assert stream.finish_reason == whole.finish_reasons[0] == "stop"
+    chunks = spoken(server, DOCUMENT, stream=True, silence_before=BEFORE, silence_after=AFTER)
+    assert np.array_equal(np.concatenate(list(chunks), axis=1)[0], whole[0])
+
+
+def test_the_command_has_them(
+    server: WholeServer, ended: NDArray[np.int16], tmp_path: Path
+) -> None:
+    del server
+    out = tmp_path / "said.wav"
+    ends = ["--silence-before", str(BEFORE), "--silence-after", str(AFTER)]
+    given = ["--seed", str(SEED), "--voice", VOICE, "--dtype", "float32", "--guard", "off"]
+    common = ["say", "--model", "bundled", *given, *ends, "-q", DOCUMENT, "-o", str(out)]
+    for more in ([], ["--stream"]):
+        assert main([*common, *more]) == 0
+        found, _ = soundfile.read(out, dtype="int16")
+        assert apart(found, ended) <= 1
+
+
+def test_words_come_with_their_times(server: WholeServer) -> None:
+    fields = {"timestamp_granularities": ["word"], "silence_before": BEFORE, "speed": 2.0}
+    answer = json.loads(by_rest(server, PLAIN, **fields))
+    words = answer["words"]
+    assert [word["word"] for word in words] == WORDS
+    assert [PLAIN[w["start_character"] : w["end_character"]] for w in words] == WORDS
+    assert words[0]["start"] == pytest.approx(BEFORE, abs=0.03)
+
+
+def test_a_run_of_the_websocket_ends_with_its_silence_once(server: WholeServer) -> None:
+    """Its sentences are requests of their own."""
+    text = "The lamp was lit at night. Nobody knew why it was. We went home in the end."
+    plain = samples(by_websocket(server, text))
+    given = samples(by_websocket(server, text, silence_before=0.0, silence_after=0.5))
+    heard = np.flatnonzero(np.abs(plain / 32767) >= AUDIBLE * 0.999)
+    assert apart(given[:-12_000], plain[heard[0] : heard[-1] + 1]) <= 1
+    assert not given[-12_000:].any()
+
+
+def test_emphasis_without_word_times_is_told(
+    server: WholeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(server.service), "gives_word_times", property(lambda _: False))
+    body = {"input": PLAIN, "voice": VOICE, "seed": SEED, "response_format": "pcm"}
+    path = f"{server.url}/v1/audio/speech"
+    answer = httpx.post(path, json=body, timeout=PATIENCE)
+    (warning,) = json.loads(answer.headers["x-warnings"])
+    assert warning.startswith("emphasis has no effect")
+    refused = httpx.post(path, json={**body, "strict": True}, timeout=PATIENCE)
+    assert refused.status_code == 400
+    assert "emphasis has no effect" in refused.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"silence_before": -1}, "silence_before"),
+        ({"silence_after": 61}, "silence_after"),
+        ({"input": "[emphasis:loud|a] b"}, "has no level of emphasis"),
+        ({"input": 'a <break time="1h"/> b'}, "is not a break"),
+        ({"input": '<speak><emphasis level="loud">a</emphasis></speak>'}, "has a level of"),
+    ],
+)
+def test_wrong_values_are_told(fields: dict[str, Any], message: str, server: WholeServer) -> None:
+    body = {"input": "Hello.", **fields}
+    answer = httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=PATIENCE)
+    assert answer.status_code in (400, 422)
+    assert message in answer.text

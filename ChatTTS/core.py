@@ -351,15 +351,9 @@ class Chat(ScriptCalls):
         with finish_before_exit(cancelled.set):
             reading = self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon)
             read = word_reader(reading) if aligns else None
-            is_strict = isinstance(text, str) and coding.ensure_non_empty
+            strict = isinstance(text, str) and coding.ensure_non_empty
             found = utterances_of(
-                model,
-                texts,
-                reading,
-                read=read,
-                split_text=split_text,
-                is_strict=is_strict,
-                ends=ends,
+                model, texts, reading, read=read, split_text=split_text, is_strict=strict, ends=ends
             )
             utterances = found.utterances
             # A stream gives all texts at once, so all of them are generated at once.

@@ -216,9 +216,7 @@ def test_the_elements_of_ssml() -> None:
 
 def test_what_ssml_has_beyond_the_subset_is_a_warning_with_its_line() -> None:
     pytest.importorskip("lxml")
-    script = parse_script(
-        '<speak>\n<w>Hi</w> <prosody pitch="high">ho</prosody></speak>'
-    )
+    script = parse_script('<speak>\n<w>Hi</w> <prosody pitch="high">ho</prosody></speak>')
     assert texts(script) == ["Hi ho"]
     assert [warning.partition(": ")[0] for warning in script.warnings] == ["script:2"] * 2
     assert "<w>" in script.warnings[0]

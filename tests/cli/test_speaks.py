@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ChatTTS.audio import read
+from ChatTTS.audio import read, trim_silence
 from ChatTTS.cli import main
 from ChatTTS.model.speaker import decode_sample
 from ChatTTS.voices import VoiceLibrary
@@ -112,7 +112,7 @@ def test_a_recording_is_kept_as_its_codes(run: Run) -> None:
     voice = VoiceLibrary().load("me")
     assert (voice.transcript, voice.width, voice.model) == (TEXT, WIDTH, "bundled")
     codes = decode_sample(voice.string, 4, 625)
-    samples, _ = read("me.wav")
+    samples = trim_silence(read("me.wav")[0], margin_s=0.05)
     assert abs(len(codes) - len(samples) / 512) <= 1
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SEED_LIMIT = 2**63
 SLOWEST, FASTEST = 0.25, 4.0
 """Bounds of the tempo."""
+LONGEST_DURATION = 600.0
+"""The longest time that the speech of a text may be given, with its pauses, in seconds."""
 GUARDS = ("retry", "report", "none")
 INTERFACES = ("rest", "refine", "scripts", "tts", "websocket", "grpc", "mcp", "command")
 """Interfaces that share names of fields. Protocols of other vendors have names of their own.
@@ -246,6 +248,15 @@ class Manner:
         False,
         "Tell when each word is spoken.",
         "rest=timestamp_granularities websocket grpc=enable_word_time_offsets command=--subtitles",
+    )
+
+    duration: float | None = _field(
+        None,
+        "Seconds that the speech of the text shall take, exact to the sample.",
+        "rest websocket grpc command=--duration",
+        bounds=Bounds(
+            f"seconds above 0 and at most {LONGEST_DURATION:g}", above=0, most=LONGEST_DURATION
+        ),
     )
 
 

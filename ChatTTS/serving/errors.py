@@ -17,7 +17,7 @@ from ..errors import (
     TextError,
     VoiceError,
 )
-from ..pipeline.results import EmptySpeechError
+from ..pipeline.results import DurationError, EmptySpeechError
 
 
 class ServingError(ChatTTSError):
@@ -113,6 +113,12 @@ class UnspeakableError(ServingError):
     """A text of which the model can speak nothing, such as one in another language."""
 
     status, grpc, code = 422, "INVALID_ARGUMENT", "nothing_to_speak"
+
+
+class TooShortError(ServingError):
+    """A duration that is too short for its text; the message has the shortest one."""
+
+    status, grpc, code = 422, "INVALID_ARGUMENT", "duration_too_short"
 
 
 class NothingSpokenError(ServingError):
@@ -212,6 +218,8 @@ def full_disk(error: BaseException) -> StorageError | None:
 def _answer(error: BaseException) -> ServingError:
     if isinstance(error, NothingToSpeakError):
         return UnspeakableError(str(error), param="input")
+    if isinstance(error, DurationError):
+        return TooShortError(str(error), param="duration")
     if isinstance(error, TextError):
         return BadRequestError(str(error), param="input")
     if isinstance(error, VoiceError):

@@ -42,6 +42,7 @@ class Segment:
         voice: its name; ``None`` is the voice of the request.
         tempo: factor of the tempo.
         pause: seconds of silence after it.
+        duration: seconds that its speech shall take; ``None`` for as long as it takes.
     """
 
     text: str
@@ -49,6 +50,7 @@ class Segment:
     voice: str | None
     tempo: float
     pause: float
+    duration: float | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,9 @@ def read_marked(text: str, *, strict: bool = False) -> MarkedText:
     start = 0
     for number, line in enumerate(lines):
         pause = _pause(line, is_last=number + 1 == len(lines))
-        segments.append(Segment(line.text, start, line.voice, line.style.tempo, pause))
+        segments.append(
+            Segment(line.text, start, line.voice, line.style.tempo, pause, line.duration)
+        )
         start += len(line.text) + 1
     if sum(segment.pause for segment in segments) > LONGEST_PAUSE:
         raise BadRequestError(

@@ -156,6 +156,7 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
         word_times=job.word_times,
         guard=job.guard,
         lexicon=job.lexicon,
+        duration=job.duration,
     )
 
 

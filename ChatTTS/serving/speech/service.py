@@ -313,10 +313,8 @@ class SpeechService:
                 request.lexicon.in_letters()
             except ConfigError as error:
                 raise BadRequestError(str(error), param="lexicon") from error
-        if request.word_times:
-            self.check_word_times()
-        if request.guard is not None:
-            self.check_word_times("guard")
+        for param in request.needs_word_times:
+            self.check_word_times(param)
         for name in {segment.voice for segment in request.segments} - {None}:
             self._voice(name)
         if request.sample is not None:
@@ -430,7 +428,9 @@ class SpeechService:
             return job.voice if name is None else self._voice(name, request.adapter).parameters
 
         return [
-            replace(job, text=segment.text, voice=voice(segment.voice)) if segment.text else None
+            replace(job, text=segment.text, voice=voice(segment.voice), duration=segment.duration)
+            if segment.text
+            else None
             for segment in request.segments
         ]
 

@@ -62,7 +62,7 @@ def arrange(
         if sound:
             position += before
             sound.append(np.zeros(before, dtype=np.float32))
-        part = ramped(_at_tempo(spoken.samples[start:stop], tempo))
+        part = ramped(at_tempo(spoken.samples[start:stop], tempo))
         inside = (word for word in spoken.words if _begins_in(word, start, stop, bounds))
         words += (_moved(word, start, position, tempo, len(part)) for word in inside)
         sound.append(part)
@@ -98,7 +98,8 @@ def _silence(text: str, pauses: Pauses) -> int:
     return round((pauses.sentence if is_end else pauses.phrase) * SAMPLE_RATE)
 
 
-def _at_tempo(samples: Samples, tempo: float) -> Samples:
+def at_tempo(samples: Samples, tempo: float) -> Samples:
+    """Return ``n`` samples at another tempo: ``round(n / tempo)``."""
     if abs(tempo - 1) < _SAME_TEMPO:
         return samples
     stretch = Tempo(tempo, SAMPLE_RATE)

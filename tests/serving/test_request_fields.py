@@ -52,6 +52,7 @@ VALUES: dict[str, Any] = {
     "language": "zh",
     "lexicon": {"nginx": "engine x"},
     "word_times": True,
+    "duration": 2.5,
     "voice": "anna",
     "adapter": "base",
     "priority": "batch",

@@ -18,8 +18,8 @@ from ..text.lexicon import LexiconUse
 
 T = TypeVar("T", bound="_Timed")
 
-# Seconds of silence that may be at the end of speech that fits, beside 10 ms of the model's own.
-_WITHIN = 0.01
+# Seconds of silence that may be added at the end of speech that fits, beside 5 ms of the model's.
+_WITHIN = 0.005
 
 
 @dataclass(frozen=True)

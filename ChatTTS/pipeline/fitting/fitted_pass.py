@@ -208,10 +208,10 @@ class FittedPass:
         )
         if not fit.late and not fit.fits:
             logger.warning(
-                "%s takes %.2f s where it is slowest; the rest of its %g s is silence",
+                "%s is too short for its %g s: the last %.2f s are silence",
                 shown(text.text),
-                fit.longest,
                 text.seconds,
+                fit.silence,
             )
         return fit
 

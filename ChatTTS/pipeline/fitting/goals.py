@@ -138,8 +138,15 @@ def _part(take: Take) -> Part:
 
 
 def _nearest(takes: Sequence[Take], seconds: float) -> Take | None:
+    """Return the take that can be given a length, or nearly; of several, the nearest one."""
     wanted = seconds * SAMPLE_RATE
-    return min(takes, key=lambda take: abs(len(take.samples) - wanted), default=None)
+
+    def distance(take: Take) -> tuple[float, float]:
+        part = _part(take)
+        beyond = max(part.shortest - wanted, wanted - part.longest, 0.0)
+        return beyond, abs(len(take.samples) - wanted)
+
+    return min(takes, key=distance, default=None)
 
 
 def _wanted(

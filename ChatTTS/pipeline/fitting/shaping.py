@@ -19,7 +19,7 @@ MOST_TEMPO = 1.03
 # 5 ms: a cut in the middle of a wave is heard as a click.
 _RAMP = SAMPLE_RATE // 200
 # A change of the tempo by less is left to the silence at the end.
-_SAME_TEMPO = 1e-3
+_SAME_TEMPO = 5e-4
 
 
 @dataclass(frozen=True)

@@ -50,14 +50,14 @@ class Pause:
 def pause_at(start: int, end: int, *, is_sentence_end: bool) -> Pause:
     """Return the pause of a silence inside of a take."""
     usual = end - start
-    more = _samples(0.5 if is_sentence_end else 0.2)
+    more = _samples(0.8 if is_sentence_end else 0.4)
     least = min(usual, _samples(0.12 if is_sentence_end else 0.05))
     return Pause(
         start,
         end,
         usual,
         max(least, round(0.75 * usual)),
-        usual + min(usual // 2, more // 2),
+        usual + min(usual // 2, more // 4),
         least,
         usual + more,
     )

@@ -14,6 +14,7 @@ from ChatTTS.audio.samples import SAMPLE_RATE
 from ChatTTS.audio.trim import speech_bounds
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
+from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation, FinishReason
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline.fitting.learning import learn_lengths
@@ -368,3 +369,90 @@ def test_lengths_are_learned_at_the_first_use(chat: Chat) -> None:
 
 def test_parameters_name_the_usual_pace() -> None:
     assert InferCodeParams().prompt == "[speed_5]"
+
+
+# ---------------------------------------------------------------- voices and engines
+
+
+def test_without_a_voice_the_first_sentence_leads_the_others(chat: Chat) -> None:
+    """It is chosen before they are drawn, since its codes are their sample prompt."""
+    model = chat._model
+    assert model is not None
+    defaults = replace(model.config.defaults, samples_trained=True, speaker=None)
+    chat._model = replace(model, config=replace(model.config, defaults=defaults))
+    try:
+        with PacedEngine(chat, by_level) as engine:
+            waveforms = spoken(chat, f"{TEXT} one more day for all of us.", 5.0)
+    finally:
+        chat._model = model
+    check_exact(waveforms[0], 5.0)
+    lengths = [len(request.prompt.codes) for request in engine.requests]
+    first = lengths.count(0)
+    assert 0 < first < len(lengths)
+    assert lengths == [0] * first + [lengths[-1]] * (len(lengths) - first)
+    assert {request.key.utterance for request in engine.requests[first:]} == {1}
+
+
+def test_refined_texts_are_fitted(chat: Chat) -> None:
+    how: dict[str, Any] = {
+        "params_infer_code": SETTINGS,
+        "params_refine_text": {"max_new_token": 8, "manual_seed": 3, "show_tqdm": False},
+    }
+    texts: list[str] = []
+
+    class Refined(PacedEngine):
+        def generate(self, requests: Any, cancelled: Cancellation) -> Any:
+            if requests[0].key.kind is Pass.REFINE:
+                return self.inner.generate(requests, cancelled)
+            texts.extend(chat.tokenizer.text(each.prompt.text) for each in requests)
+            return super().generate(requests, cancelled)
+
+    with Refined(chat, by_level):
+        waveforms = chat.infer(TEXT, duration=2.8, **how)
+        said = set(texts)
+        pieces = list(chat.stream(TEXT, duration=2.8, **how))
+    assert len(waveforms[0]) == round(2.8 * SAMPLE_RATE)
+    assert not any("good day" in text for text in said)  # noise in place of the text
+    assert np.array_equal(np.concatenate([piece.samples for piece in pieces]), waveforms[0])
+
+
+@pytest.fixture(scope="module")
+def velocity() -> Iterator[Chat]:
+    """The voice inside the package, on velocity."""
+    found = Chat()
+    found.load_or_raise("bundled", device="cpu", use_vllm=True, num_threads=1)
+    yield found
+    found.unload()
+
+
+SENTENCE = "We went to the market to buy some bread."
+OTHERS = ["It was very cold last night.", "她打开窗户，看着外面的大海。"]
+
+
+@pytest.mark.slow
+def test_neighbours_change_nothing(velocity: Chat) -> None:
+    alone = spoken(velocity, SENTENCE, 2.6)
+    beside = spoken(velocity, [OTHERS[0], SENTENCE, OTHERS[1]], [1.9, 2.6, None])
+    check_exact(alone[0], 2.6)
+    check_exact(beside[0], 1.9)
+    assert np.array_equal(alone[0], beside[1])
+    assert alone.fits[0] == beside.fits[1]
+    stream = velocity.stream(
+        SENTENCE, duration=2.6, skip_refine_text=True, params_infer_code=SETTINGS
+    )
+    assert np.array_equal(np.concatenate([piece.samples for piece in stream]), alone[0])
+
+
+@pytest.mark.slow
+def test_both_engines_speak_alike(velocity: Chat, bundled: Chat) -> None:
+    first, second = (spoken(chat, SENTENCE, 2.6) for chat in (velocity, bundled))
+    assert first.fits[0] == second.fits[0]
+    assert np.abs(first[0] - second[0]).max() < 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [1.6, 1.8, 2.0, 2.2, 2.4, 2.6, 2.8, 3.0])
+def test_the_bundled_voice_fits_a_range_of_times(velocity: Chat, seconds: float) -> None:
+    waveforms = spoken(velocity, SENTENCE, seconds, params={"spk_emb": "miles"})
+    check_exact(waveforms[0], seconds)
+    assert waveforms.faults == [[]]

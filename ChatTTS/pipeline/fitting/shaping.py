@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...audio.samples import SAMPLE_RATE, Samples
 from ...audio.tempo import Tempo
+from ...audio.trim import speech_bounds
 from .take_pauses import Pause
 
 MOST_TEMPO = 1.03
@@ -20,6 +21,8 @@ MOST_TEMPO = 1.03
 _RAMP = SAMPLE_RATE // 200
 # A change of the tempo by less is left to the silence at the end.
 _SAME_TEMPO = 5e-4
+# Silence at an end beyond this is too much: 12 ms, since it is measured in steps of 10 ms.
+_QUIET = SAMPLE_RATE * 12 // 1000
 
 
 @dataclass(frozen=True)
@@ -112,10 +115,42 @@ def shape(parts: Sequence[Part], target: int) -> Shaped:
 
     What is too long for that is as short as it can be, and what is too short has silence at its
     end.
-
-    Raises:
-        AudioError: the filter of the tempo is missing.
     """
+    shaped = _once(parts, target)
+    if shaped.silence > _QUIET or sum(len(part.samples) for part in shaped.parts) > target:
+        return shaped
+    # Where speech fades, a change of its tempo changes where it is heard to begin and to end.
+    lead, tail = _quiet_ends(parts, shaped)
+    if not lead and not tail:
+        return shaped
+    longer = _once(parts, target + lead + tail)
+    return replace(longer, parts=_cropped(longer.parts, lead, tail))
+
+
+def _quiet_ends(parts: Sequence[Part], shaped: Shaped) -> tuple[int, int]:
+    """Return the samples of silence at the two ends that are too many, beside those of the text."""
+    whole = np.concatenate([part.samples for part in shaped.parts])
+    sound = whole[parts[0].before : len(whole) - parts[-1].after]
+    start, stop = speech_bounds(sound, margin_s=0.0)
+    ends = (start, len(sound) - stop) if stop else (0, 0)
+    lead, tail = (max(0, end - _RAMP) if end > _QUIET else 0 for end in ends)
+    return lead, tail
+
+
+def _cropped(parts: Sequence[ShapedPart], lead: int, tail: int) -> tuple[ShapedPart, ...]:
+    """Return parts without some samples at both ends, with silence of the text kept."""
+    found = list(parts)
+    first = found[0]
+    moved = np.stack([first.places[0], np.maximum(first.places[1] - lead, 0)])
+    found[0] = ShapedPart(_ramped(first.samples[lead:]), moved)
+    last = found[-1]
+    kept = last.samples[: len(last.samples) - tail]
+    found[-1] = ShapedPart(_ramped(kept, at_end=True), last.places)
+    return tuple(found)
+
+
+def _once(parts: Sequence[Part], target: int) -> Shaped:
+    """Return the speech of a text with ``target`` samples, whatever its ends sound like."""
     pauses = [pause for part in parts for pause in part.all_pauses]
     speech = sum(part.speech for part in parts)
     room = target - sum(part.fixed for part in parts)

@@ -147,3 +147,18 @@ def test_a_pause_is_cut_without_a_click() -> None:
     sound = joined(part, len(samples) - 5000)
     steps = np.abs(np.diff(sound[SECOND // 2 + 10 : SECOND // 2 + 3000]))
     assert steps.max() < 1e-3
+
+
+def test_speech_that_fades_is_heard_to_its_end() -> None:
+    """A part whose ends turn out to be silent is made longer, and the silence is cut."""
+    part = spoken()
+    padded = np.concatenate([quiet(0.03), part.samples, quiet(0.04)])
+    words = [word("one", 0.03, 1.03, 0), word("two", 1.23, 1.73, 5)]
+    faded = Part(padded, find_pauses(padded, words, "one, two."))
+    target = len(padded) - 1000
+    [shaped] = shape([faded], target).parts
+    assert len(shaped.samples) == target
+    loud = np.flatnonzero(np.abs(shaped.samples) > 0.02)
+    assert loud[0] <= 0.02 * SECOND
+    assert loud[-1] >= target - 0.02 * SECOND
+    assert shaped.moved(round(1.03 * SECOND)) == pytest.approx(1.005 * SECOND, abs=700)

@@ -15,6 +15,7 @@ from ChatTTS.length_files import found_lengths
 from ChatTTS.pipeline.speech_lengths import Pace, SpeechLengths
 from ChatTTS.utils.folders import cache_folder
 
+from ..make_lengths import learned
 from ..support.places import DATA
 
 pytestmark = pytest.mark.usefixtures("empty_home")
@@ -65,6 +66,18 @@ def test_the_bundled_voice_has_lengths_of_all_its_paces() -> None:
     # Pauses and a change of the tempo by three percent close what is left.
     gaps = [slower / faster for faster, slower in pairwise(factors)]
     assert max(gaps) < 1.08
+
+
+@pytest.mark.slow
+def test_the_file_of_the_bundled_voice_is_what_it_shows() -> None:
+    """`python -m tests.make_lengths` writes it."""
+    kept, now = found_lengths(locate("bundled")).known, learned()
+    assert kept is not None
+    assert [pace.tags for pace in kept.paces] == [pace.tags for pace in now.paces]
+    assert [pace.factor for pace in kept.paces] == pytest.approx(
+        [pace.factor for pace in now.paces], rel=0.02
+    )
+    assert now.per_utterance == pytest.approx(kept.per_utterance, rel=0.05)
 
 
 WHOLE = {

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..audio.samples import SAMPLE_RATE
-from ..errors import ChatTTSError, shown
+from ..errors import ChatTTSError, TimeTooShortError, shown
 from ..model.generation import FinishReason
 from ..text.lexicon import LexiconUse
 
@@ -265,7 +265,7 @@ class Piece:
     attempts: int = 1
 
 
-class DurationError(ChatTTSError, ValueError):
+class DurationError(TimeTooShortError):
     """Raised for texts that cannot be spoken in the time that they were given.
 
     Attributes:

@@ -15,9 +15,10 @@ from ..errors import (
     NothingToSpeakError,
     NotLoadedError,
     TextError,
+    TimeTooShortError,
     VoiceError,
 )
-from ..pipeline.results import DurationError, EmptySpeechError
+from ..pipeline.results import EmptySpeechError
 
 
 class ServingError(ChatTTSError):
@@ -218,7 +219,7 @@ def full_disk(error: BaseException) -> StorageError | None:
 def _answer(error: BaseException) -> ServingError:
     if isinstance(error, NothingToSpeakError):
         return UnspeakableError(str(error), param="input")
-    if isinstance(error, DurationError):
+    if isinstance(error, TimeTooShortError):
         return TooShortError(str(error), param="duration")
     if isinstance(error, TextError):
         return BadRequestError(str(error), param="input")

@@ -19,7 +19,7 @@ from ..text.lexicon import LexiconUse
 T = TypeVar("T", bound="_Timed")
 
 # Seconds of silence that may be added at the end of speech that fits, beside 5 ms of the model's.
-_WITHIN = 0.005
+_WITHIN = 0.012
 
 
 @dataclass(frozen=True)

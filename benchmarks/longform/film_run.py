@@ -97,7 +97,9 @@ def _times(
             "most": round(max(ratios), 2),
         },
         "within_20_ms": sum(within),
-        "within_20_ms_of_those_that_can": round(sum(within) / sum(fit.fits for fit in fits), 3),
+        "within_20_ms_of_those_that_can": round(
+            sum(within) / sum(not fit.late and fit.silence < _WITHIN for fit in fits), 3
+        ),
         "exact_length": sum(
             len(sound) == round(seconds * SAMPLE_RATE)
             for sound, seconds in zip(fitted, durations, strict=True)

@@ -19,7 +19,6 @@ from ChatTTS.model.generation import FinishReason
 from ChatTTS.pipeline.results import (
     EmptySpeechError,
     Fault,
-    Fit,
     SpokenText,
     SpokenUtterance,
     Waveforms,
@@ -485,29 +484,3 @@ def test_what_the_lexicon_replaced_is_told(
     monkeypatch.setattr(chat, "row", lambda text: row)
     err = run("say", "hi", "-o", "a.wav")[2]
     assert err.count("'nginx' as 'engine x'") == 1
-
-
-def test_a_duration_reaches_the_library(chat: FakeChat, run: Run) -> None:
-    assert run("say", "Hello.", "-o", "a.wav", "--duration", "2.5")[0] == 0
-    assert chat.asked["duration"] == 2.5
-    assert run("say", "Hello.", "-o", "a.wav")[0] == 0
-    assert "duration" not in chat.asked
-
-
-@pytest.mark.parametrize("seconds", ["0", "-1", "601", "nan"])
-def test_a_duration_that_is_none_is_told(seconds: str, chat: FakeChat, run: Run) -> None:
-    status, _, error = run("say", "Hello.", "-o", "a.wav", f"--duration={seconds}")
-    assert status == 2
-    assert "--duration takes seconds above 0 and at most 600" in error
-    assert not chat.asked
-
-
-def test_how_speech_was_fitted_is_told(
-    chat: FakeChat, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fit = Fit(2.5, 0.0, 0.0, 2.0, 3.0, 1.012, 0.12, ("[speed_3]",))
-    row = SpokenText([SpokenUtterance("hello.", 48_000, FinishReason.STOP, attempts=8)], fit=fit)
-    monkeypatch.setattr(chat, "infer", lambda *_, **__: Waveforms([TONE], [row]))
-    _, _, error = run("say", "Hello.", "-o", "a.wav", "--duration", "2.5")
-    assert "in 2.5 s: [speed_3], tempo 1.012, pauses +0.12 s" in error
-    assert "8 attempts" not in error

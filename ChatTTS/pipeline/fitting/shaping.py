@@ -124,7 +124,8 @@ def shape(parts: Sequence[Part], target: int) -> Shaped:
     if not lead and not tail:
         return shaped
     longer = _once(parts, target + lead + tail)
-    return replace(longer, parts=_cropped(longer.parts, lead, tail))
+    cropped = _cropped(longer.parts, lead, tail)
+    return replace(longer, parts=cropped, silence=max(0, longer.silence - tail))
 
 
 def _quiet_ends(parts: Sequence[Part], shaped: Shaped) -> tuple[int, int]:

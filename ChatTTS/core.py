@@ -33,13 +33,12 @@ from .model.lora.names import adapter_folders
 from .model.speaker import encode_sample
 from .params import as_params
 from .pipeline.alignment.head_scores import HeadChoice
-from .pipeline.call import InferCall
-from .pipeline.call_arguments import checked_batch, checked_first, checked_guard, checked_texts
-from .pipeline.head_search import alignment_heads, can_emphasise, find_heads, keep_heads
+from .pipeline.call_setup import set_up_call
+from .pipeline.head_search import find_heads, keep_heads
 from .pipeline.model import Model
 from .pipeline.requests import choose_seed
 from .pipeline.streams import SpeechStream, WaveformStream
-from .pipeline.utterances import Ends, Reading, refined_texts, utterances_of, word_reader
+from .pipeline.utterances import Ends, Reading, refined_texts
 from .text import Lexicon, Normalizer, load_homophones
 from .text.lexicon import LexiconLike
 from .text.setting_tags import known_settings
@@ -294,6 +293,7 @@ class Chat(ScriptCalls):
         silence_before: float | None = None,
         silence_after: float | None = None,
         reads_ssml: bool = True,
+        duration: float | Sequence[float | None] | None = None,
     ) -> Any:
         """Speak one text or several.
 
@@ -325,6 +325,9 @@ class Chat(ScriptCalls):
             silence_before, silence_after: seconds before the first and after the last audible
                 sample of each text; by default both ends are as the voice speaks them.
             reads_ssml: whether a string that begins with ``<speak`` is SSML.
+            duration: seconds that the speech of the text shall take, or a list with those of each
+                text, ``None`` for as long as it takes. ``Waveforms.fits`` tells how it was done. A
+                stream begins when the whole text is spoken, and ignores ``low_latency``.
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
@@ -338,32 +341,32 @@ class Chat(ScriptCalls):
             VoiceError, ConfigError: a parameter cannot be used.
             EngineUnavailableError: the times of words with kernels that do not give attention.
             EmptySpeechError: utterances stayed empty; it carries all waveforms.
+            DurationError: texts do not fit their time; it names the shortest one that they can
+                take, and carries all waveforms, with these as short as can be.
         """
         early = parameters.as_low_latency(low_latency)
-        aligns = word_times or checked_guard(guard) is not None
         if early is not None and not stream:
             raise ConfigError("low_latency needs stream=True")
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
-        texts, ends = checked_texts(text), Ends.of(silence_before, silence_after)
-        aligns = aligns or can_emphasise(model, texts)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
-            reading = self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon)
-            read = word_reader(reading) if aligns else None
-            strict = isinstance(text, str) and coding.ensure_non_empty
-            found = utterances_of(
-                model, texts, reading, read=read, split_text=split_text, is_strict=strict, ends=ends
+            call = set_up_call(
+                model,
+                text,
+                self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon),
+                coding,
+                cancelled,
+                split_text=split_text,
+                max_split_batch=max_split_batch,
+                is_stream=stream,
+                is_strict=isinstance(text, str) and coding.ensure_non_empty,
+                word_times=word_times,
+                guard=guard,
+                duration=None if refine_text_only else duration,
+                ends=Ends.of(silence_before, silence_after),
             )
-            utterances = found.utterances
-            # A stream gives all texts at once, so all of them are generated at once.
-            together = len(texts) if stream or not split_text else 1
-            if split_text:
-                together = max(together, checked_batch(max_split_batch))
-            if model.gpt.batches_itself and not stream:
-                together = len(utterances)
-            heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
-            call = InferCall(model, found, max(1, together), cancelled, read, heads, guard)
+            utterances = call.read_texts.utterances
             if stream and not refine_text_only:
                 thread = call.generation_thread(
                     utterances, coding, use_decoder, early, None if skip_refine_text else refining
@@ -373,7 +376,7 @@ class Chat(ScriptCalls):
             if refine_text_only or not skip_refine_text:
                 utterances = call.refined(utterances, refining, choose_seed(refining))
             if refine_text_only:
-                refined = refined_texts(utterances, len(texts), split_text)
+                refined = refined_texts(utterances, len(call.read_texts.left_out), split_text)
                 return (each for each in (refined,)) if stream else refined
             return call.waveforms(utterances, coding, use_decoder)
 
@@ -400,6 +403,7 @@ class Chat(ScriptCalls):
         silence_before: float | None = None,
         silence_after: float | None = None,
         reads_ssml: bool = True,
+        duration: float | None = None,
     ) -> SpeechStream:
         """Speak one text piece by piece: ``for piece in chat.stream(text)``, or ``async for``.
 
@@ -416,42 +420,41 @@ class Chat(ScriptCalls):
                 in parts; with the same seed they then sound as they would in the whole.
             word_times: find when each word is spoken, for ``Piece.words``.
             guard: as in :meth:`infer`, and for ``Piece.faults``; ``retry`` ignores ``low_latency``.
+            duration: seconds that the speech shall take, as in :meth:`infer`.
 
         Raises:
             TextError, VoiceError, ConfigError, EngineUnavailableError: as in :meth:`infer`. Errors
-                of refined texts, and of utterances that stay empty, come later, when these are
-                generated.
+                of refined texts, of utterances that stay empty, and of texts that do not fit, come
+                later, when these are generated.
         """
         early = parameters.as_low_latency(low_latency)
-        aligns = word_times or checked_guard(guard) is not None
         if not isinstance(text, str):
             raise TextError(
                 "stream speaks one text, a string; infer(texts, stream=True) takes many"
             )
-        first = checked_first(first_utterance)
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
-        texts, ends = checked_texts(text) or [""], Ends.of(silence_before, silence_after)
-        aligns = aligns or can_emphasise(model, texts)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
-            reading = self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon)
-            read = word_reader(reading) if aligns else None
-            found = utterances_of(
+            call = set_up_call(
                 model,
-                texts,
-                reading,
-                read=read,
+                [text],
+                self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon),
+                coding,
+                cancelled,
                 split_text=split_text,
-                first=first,
+                max_split_batch=max_split_batch,
+                is_stream=True,
                 is_strict=True,
-                ends=ends,
+                word_times=word_times,
+                guard=guard,
+                duration=[duration],
+                ends=Ends.of(silence_before, silence_after),
+                first=first_utterance,
             )
-            together = checked_batch(max_split_batch) if split_text else 1
-            heads = alignment_heads(model, cancelled, show=coding.show_tqdm) if aligns else ()
-            call = InferCall(model, found, together, cancelled, read, heads, guard)
+            utterances = call.read_texts.utterances
             refines = None if skip_refine_text else refining
-            thread = call.generation_thread(found.utterances, coding, use_decoder, early, refines)
+            thread = call.generation_thread(utterances, coding, use_decoder, early, refines)
             return SpeechStream(thread, coding)
 
     def read(

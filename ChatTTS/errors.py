@@ -89,6 +89,10 @@ class NothingToSpeakError(TextError):
         self.left_out, self.languages = tuple(left_out), tuple(languages)
 
 
+class TimeTooShortError(ChatTTSError, ValueError):
+    """A text cannot be spoken in the time that it was given; the message has the shortest one."""
+
+
 class AudioError(ChatTTSError, ValueError):
     """Audio cannot be read, written or used as a reference."""
 

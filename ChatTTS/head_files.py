@@ -1,29 +1,15 @@
-"""Read and write the attention heads that a search chose for a checkpoint.
-
-The file is beside a checkpoint in a folder of the user's. For all other checkpoints, and where that
-folder is read-only, it is in the cache folder, under a hash of the weights.
-"""
+"""Read and write the attention heads that a search chose for a checkpoint."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import logging
-import os
-from pathlib import Path
 from typing import Any
 
 from .checkpoints.assets import AssetFolder
 from .config import AlignmentHeads, Config, GPTConfig, checked_heads
-from .errors import AssetError, ConfigError, shown
-from .model.velocity.backends.cpu.fingerprint import fingerprint
+from .errors import ConfigError, shown
+from .found_files import FoundFile
 from .pipeline.alignment.found_heads import FoundHeads
 from .pipeline.alignment.head_scores import HeadChoice, Score
-from .utils.kept_files import KeptFolder, writing_whole
-from .utils.untrusted import LONGEST_JSON, parse_json, read_json
-from .weights.tensor_file import TensorFile
-
-logger = logging.getLogger(__name__)
 
 # Of the file's format.
 _VERSION = 1
@@ -39,78 +25,20 @@ def found_heads(assets: AssetFolder, config: Config) -> FoundHeads:
     Raises:
         ConfigError: the file beside the checkpoint is damaged, or names heads that the model lacks.
     """
-    heads: AlignmentHeads = ()
-    if not config.defaults.alignment_heads:
-        heads = _read_beside(assets, config.gpt) or _read_cached(assets, config.gpt)
-    return FoundHeads(heads, lambda choice: _write(assets, choice))
+    file = _file(assets, config.gpt)
+    heads = None if config.defaults.alignment_heads else file.read()
+    return FoundHeads(heads or (), lambda choice: file.write(_as_json(choice)))
 
 
-def _is_own(assets: AssetFolder) -> bool:
-    """Return whether the folder is the user's; those of the hub and the package are not."""
-    return assets.origin in ("local", "custom")
-
-
-def _read_beside(assets: AssetFolder, gpt: GPTConfig) -> AlignmentHeads:
-    path = assets.alignment_heads
-    if not _is_own(assets) or not os.path.lexists(path):
-        return ()
-    try:
-        return _parsed(read_json(path), gpt)
-    except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"{path}: {error}; delete the file, and run `chattts align` to write a new one"
-        ) from error
-
-
-def _read_cached(assets: AssetFolder, gpt: GPTConfig) -> AlignmentHeads:
-    """Return the heads in the cache folder; without a usable file there, none."""
-    folder = KeptFolder(_FOLDER)
-    path = folder.path
-    try:
-        if not folder.names():
-            return ()
-        path /= _cached_name(assets)
-        with folder.reading(path.name) as file:
-            return _parsed(parse_json(file.read(LONGEST_JSON).decode("utf-8")), gpt)
-    except FileNotFoundError:
-        return ()
-    except (OSError, ValueError) as error:
-        logger.warning(
-            "%s is not used, and the attention heads are searched for again where they are needed; "
-            "delete it if this goes on (%s)",
-            path,
-            error,
-        )
-        return ()
-
-
-def _cached_name(assets: AssetFolder) -> str:
-    about = [fingerprint(TensorFile(path)) for path in (assets.gpt, assets.embed)]
-    return f"{hashlib.sha256(' '.join(about).encode()).hexdigest()}.json"
-
-
-def _write(assets: AssetFolder, choice: HeadChoice) -> Path | None:
-    """Store a choice; return its file, or ``None`` where none can be written."""
-    content = json.dumps(_as_json(choice), indent=1).encode("utf-8") + b"\n"
-    path = assets.alignment_heads
-    if _is_own(assets) and os.access(path.parent, os.W_OK):
-        try:
-            with writing_whole(path) as file:
-                file.write(content)
-            return path
-        except OSError as error:
-            logger.info("%s cannot be written: %s", path, error)
-    folder = KeptFolder(_FOLDER)
-    try:
-        name = _cached_name(assets)
-        with folder.writing(name) as file:
-            file.write(content)
-    except (OSError, AssetError) as error:
-        logger.warning(
-            "the attention heads cannot be saved, so every start searches for them again: %s", error
-        )
-        return None
-    return folder.path / name
+def _file(assets: AssetFolder, gpt: GPTConfig) -> FoundFile[AlignmentHeads]:
+    return FoundFile(
+        assets,
+        assets.alignment_heads,
+        _FOLDER,
+        "the attention heads",
+        "delete the file, and run `chattts align` to write a new one",
+        lambda value: _parsed(value, gpt),
+    )
 
 
 def _as_json(choice: HeadChoice) -> dict[str, Any]:

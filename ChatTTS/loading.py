@@ -16,6 +16,7 @@ from .config import Config
 from .errors import AssetError, ConfigError, VoiceError
 from .front_ends import front_end_named
 from .head_files import found_heads
+from .length_files import found_lengths
 from .model.cuda.graphs import CudaRecorder
 from .model.cuda.support import must_fit
 from .model.devices.placement import Placement
@@ -73,7 +74,7 @@ def load_model(
     tokenizer = ScriptTokenizer(assets.tokenizer, None if name is None else front_end_named(name))
     tokenizer.check_ids(config.gpt.num_text_tokens)
     speaker = _speaker(config, assets.config, placement)
-    found = found_heads(assets, config)
+    found, lengths = found_heads(assets, config), found_lengths(assets)
     gpt = GPT.load_pretrained(
         weights=assets.gpt,
         llama_file=assets.gpt_config,
@@ -107,6 +108,7 @@ def load_model(
         from_codes=from_codes,
         decode_worker=DecodeWorker(gpt.compute_lock, MAX_FRAMES_ON_GPU if on_gpu else MAX_FRAMES),
         found_heads=found,
+        found_lengths=lengths,
         plain_parts=(
             partial(_audio_parts, config, assets, placement)
             if has_kernels and gpt.may_change_engine

@@ -25,6 +25,8 @@ SLOWEST, FASTEST = 0.25, 4.0
 """Bounds of the tempo."""
 MOST_SILENCE = 60.0
 """Seconds of silence at an end of a sound."""
+LONGEST_DURATION = 600.0
+"""The longest time that the speech of a text may be given, with its pauses, in seconds."""
 GUARDS = ("retry", "report", "none")
 INTERFACES = ("rest", "refine", "scripts", "tts", "websocket", "grpc", "mcp", "command")
 """Interfaces that share names of fields. Protocols of other vendors have names of their own.
@@ -263,6 +265,15 @@ class Manner:
         "Silence after the last audible sample; as the voice speaks it by default.",
         "rest scripts tts websocket grpc mcp command=--silence-after",
         bounds=_SILENCE,
+    )
+
+    duration: float | None = _field(
+        None,
+        "Seconds that the speech of the text shall take, exact to the sample.",
+        "rest websocket grpc command=--duration",
+        bounds=Bounds(
+            f"seconds above 0 and at most {LONGEST_DURATION:g}", above=0, most=LONGEST_DURATION
+        ),
     )
 
 

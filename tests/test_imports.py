@@ -64,7 +64,9 @@ RULES = [
         ("ChatTTS.model",),
         (
             *within(
-                "ChatTTS", "core cli text audio serving pipeline voices loading head_files compat"
+                "ChatTTS",
+                "core cli text audio serving pipeline voices loading found_files head_files "
+                "length_files compat",
             ),
             *within("ChatTTS.checkpoints", "assets hashes caches"),
         ),

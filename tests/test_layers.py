@@ -22,7 +22,8 @@ checkpoints weights
 audio
 model
 pipeline
-head_files
+found_files
+head_files length_files
 loading
 compat loaded_chat blends
 voice_learning

@@ -33,6 +33,16 @@ def check_speed(speed: float) -> float:
     return float(speed)
 
 
+def check_tempo() -> None:
+    """Raise AudioError where PyAV, whose filter :class:`Tempo` is, is not installed."""
+    try:
+        import av.filter  # noqa: F401
+    except ImportError as error:
+        raise AudioError(
+            "a change of the tempo needs PyAV: pip install 'chattts-velocity[longform]'"
+        ) from error
+
+
 class Tempo:
     """Turns ``n`` samples into ``round(n / speed)``, by ffmpeg's ``atempo``.
 

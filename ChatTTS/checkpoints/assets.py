@@ -101,6 +101,11 @@ class AssetFolder:
         """Attention heads that a search chose for the times of words; the file is optional."""
         return self.asset / "alignment_heads.json"
 
+    @property
+    def speech_lengths(self) -> Path:
+        """How long it speaks, as it was learned from its own speech; the file is optional."""
+        return self.asset / "speech_lengths.json"
+
     def missing(self) -> list[str]:
         """Return the names of required files that are not there."""
         return [name for name in _REQUIRED if not self.file(name).is_file()]

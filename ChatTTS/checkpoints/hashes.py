@@ -26,7 +26,12 @@ _FOLDER, _FILE = "hashes", "sha256.json"
 Status = Literal["ok", "different", "missing", "unknown"]
 
 # Files that a checkpoint may have, and the published one has not.
-_OPTIONAL = ("asset/config.json", "asset/homophones_map.json", "asset/alignment_heads.json")
+_OPTIONAL = (
+    "asset/config.json",
+    "asset/homophones_map.json",
+    "asset/alignment_heads.json",
+    "asset/speech_lengths.json",
+)
 # Hashing smaller files takes no noticeable time; the hashes of larger ones are remembered.
 _REMEMBERED_FROM = 32 * 2**20
 _BLOCK = 2**20

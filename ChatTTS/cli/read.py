@@ -40,6 +40,7 @@ Speak a book, a dialogue, subtitles or SSML as one work, with its voices, pauses
   chattts read notes.md -o notes.mp3 --from 2 --to 4
   chattts read play.txt -o play.opus --voices roles.toml
   chattts read film.srt -o film.wav                each cue at its time
+  chattts read film.srt -o film.wav --fit          and exactly as long as it is shown
   chattts read talk.ssml -o talk.flac --strict     an unknown element is an error
   chattts read book.epub --plan                    chapters, minutes and texts; nothing is spoken
   chattts read book.epub -o book.m4b --subtitles book.vtt --loudness audiobook
@@ -60,6 +61,7 @@ def add_to(commands: Commands) -> None:
         help="the file: .txt, .md, .epub, .srt, .vtt, .ass, .ssml or .jsonl",
     )
     _add_script_options(parser)
+    _add_time_options(parser)
     _add_output_options(parser)
     add_sampling_options(parser)
     add_engine_options(parser)
@@ -111,6 +113,23 @@ def _add_script_options(parser: Parser) -> None:
         "--guard",
         choices=("retry", "report"),
         help="look for skipped and repeated words; `retry` speaks such a sentence again",
+    )
+
+
+def _add_time_options(parser: Parser) -> None:
+    group = parser.add_argument_group("time")
+    group.add_argument(
+        "--fit",
+        action="store_true",
+        help="speak each cue of subtitles exactly as long as it is shown",
+    )
+    group.add_argument(
+        "--late",
+        choices=("shift", "overlap", "cut", "tempo"),
+        default="shift",
+        help="what becomes of speech that is too long for that where it is shortest: what follows "
+        "begins later (shift), or meanwhile (overlap), its end is cut, or its tempo is raised, up "
+        "to 1.5 times; default: shift",
     )
 
 
@@ -216,7 +235,7 @@ def _script(args: argparse.Namespace) -> Script:
 
 
 def _settings(args: argparse.Namespace) -> ReadSettings:
-    from ..longform.settings import ReadSettings, read_roles
+    from ..longform.settings import Late, ReadSettings, read_roles
 
     sampling = sampling_parameters(args) | {"show_tqdm": False}
     # A run that goes on must draw as the run before did, so the seed is not random.
@@ -235,6 +254,8 @@ def _settings(args: argparse.Namespace) -> ReadSettings:
             parameters=sampling,
             side_by_side=args.side_by_side,
             **silence_arguments(args),
+            fit=args.fit,
+            late=Late(args.late),
         )
     except ConfigError as error:
         raise UsageError(str(error)) from error

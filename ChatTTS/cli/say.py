@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ChatTTSError
+from ..request_fields import LONGEST_DURATION
 from ..voices import VoiceLibrary, find_voice
 from .console import Console, UsageError, warn
 from .marks import add_mark_options, credentials_of, mark_of
@@ -42,6 +43,7 @@ Speak a text.
   chattts say -f story.txt -o story.wav --voice anna --seed 7
   echo "Good morning." | chattts say -o morning.flac
   chattts say -f story.txt -o story.wav --subtitles story.srt
+  chattts say "We have arrived." -o arrived.wav --duration 2.5
   chattts say "It is me." --sample me.wav --transcript "What I say in it." -o me-too.wav
 
 To hear the sound while it is generated (this needs the extra `play`:
@@ -113,6 +115,13 @@ def _add_output_options(parser: Parser) -> argparse._ArgumentGroup:
         "--play or --stream, if the model has heads for word times",
     )
     group.add_argument(
+        "--duration",
+        type=float,
+        metavar="SECONDS",
+        help="speak the text in exactly this time; what cannot fit is an error with the shortest "
+        "time",
+    )
+    group.add_argument(
         "--subtitles",
         metavar="FILE",
         help="also write subtitles (.srt, .vtt, .ass, .lrc, .json); a model without heads for word "
@@ -166,6 +175,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         subtitle_format(args.subtitles)
     sampling = sampling_parameters(args) | _prompt(args) | {"show_tqdm": not console.quiet}
     checked_parameters("InferCodeParams", sampling)
+    _check_duration(args)
     _check_sample(args)
     texts = text_arguments(args) | silence_arguments(args)
     choice = choose_model(args.model)
@@ -181,6 +191,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         "params_infer_code": {**sampling, **voice.parameters, **_sample(chat, args)},
         **({"word_times": True} if _wants_words(args, chat) else {}),
         "guard": _guard(args, chat),
+        **({} if args.duration is None else {"duration": args.duration}),
     }
     job = SpeechJob(chat, text, arguments, output, keep=args.plot is not None or args.check)
     failure = _speak(job, args, console)
@@ -236,6 +247,12 @@ def _speak(job: SpeechJob, args: argparse.Namespace, console: Console) -> ChatTT
 def _wants_words(args: argparse.Namespace, chat: Chat) -> bool:
     """Return whether the times of words are asked for; a picture alone is worth no search."""
     return args.subtitles is not None or (args.plot is not None and bool(chat.alignment_heads))
+
+
+def _check_duration(args: argparse.Namespace) -> None:
+    """Check the time of the text before a model is loaded."""
+    if args.duration is not None and not 0 < args.duration <= LONGEST_DURATION:
+        raise UsageError(f"--duration takes seconds above 0 and at most {LONGEST_DURATION:g}")
 
 
 def _check_sample(args: argparse.Namespace) -> None:

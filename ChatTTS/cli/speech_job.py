@@ -122,13 +122,18 @@ class SpeechJob:
             pairs = dict.fromkeys((use.text, use.saying) for use in uses)
             said = ", ".join(f"{text!r} as {saying!r}" for text, saying in pairs)
             console.note(f"pronounced by the lexicon: {_cut(said)}")
+        for fit in (row.fit for row in self._rows if row.fit is not None):
+            console.note(
+                f"in {fit.duration:g} s: {', '.join(fit.speeds)}, tempo {fit.tempo:.3f}, pauses "
+                f"{fit.pauses:+.2f} s"
+            )
         for spoken in (spoken for row in self._rows for spoken in row.utterances):
             if spoken.finish is not None and spoken.finish.value in _ENDINGS:
                 warn(f"{_shortened(spoken.text)} was {_ENDINGS[spoken.finish.value]}")
             if spoken.faults:
                 found = ", ".join(map(_described, spoken.faults))
                 warn(f"{_shortened(spoken.text)} may be faulty ({found})")
-            elif spoken.attempts > 1:
+            elif spoken.attempts > 1 and all(row.fit is None for row in self._rows):
                 console.note(f"{_shortened(spoken.text)} took {spoken.attempts} attempts")
 
     def plot(self, path: str) -> None:

@@ -72,7 +72,7 @@ def arrange(
             position += before
             sound.append(np.zeros(before, dtype=np.float32))
         part = ramped(
-            _at_tempo(spoken.samples[start:stop], tempo),
+            at_tempo(spoken.samples[start:stop], tempo),
             rises=place > 0 or not cuts_start,
             falls=place + 1 < len(bounds) or not cuts_end,
         )
@@ -122,7 +122,8 @@ def _silence(text: str, pauses: Pauses) -> int:
     return round((pauses.sentence if is_end else pauses.phrase) * SAMPLE_RATE)
 
 
-def _at_tempo(samples: Samples, tempo: float) -> Samples:
+def at_tempo(samples: Samples, tempo: float) -> Samples:
+    """Return ``n`` samples at another tempo: ``round(n / tempo)``."""
     if abs(tempo - 1) < _SAME_TEMPO:
         return samples
     stretch = Tempo(tempo, SAMPLE_RATE)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ChatTTSError
+from ..pipeline.results import DurationError
 from .kept_lines import SpokenLine, SpokenPart
 from .planned import PlannedLine
 
@@ -29,9 +30,7 @@ class ChatVoice:
         """Return the speech of a line: see :class:`.line_speaker.LineVoice`."""
         place = planned.line.place
         try:
-            waveforms = self._chat.infer(
-                planned.line.text, interrupt=stop, reads_ssml=False, **planned.arguments
-            )
+            waveforms = self._infer(planned, stop)
         except ChatTTSError as error:
             raise place.error(str(error)) from error
         reason = waveforms.finish_reasons[0]
@@ -44,3 +43,14 @@ class ChatVoice:
             self._warn(f"{place}: {fault.kind} {fault.text}")
         parts = tuple(SpokenPart(spoken.text, spoken.samples) for spoken in row.utterances)
         return SpokenLine(waveforms[0], parts, tuple(row.words))
+
+    def _infer(self, planned: PlannedLine, stop: threading.Event) -> Any:
+        """Return the waveforms of a line; one that cannot fit is as short as can be."""
+        try:
+            return self._chat.infer(
+                planned.line.text, interrupt=stop, reads_ssml=False, **planned.arguments
+            )
+        except DurationError as error:
+            if error.waveforms is None:
+                raise
+            return error.waveforms

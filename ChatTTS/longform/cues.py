@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from ..request_fields import LONGEST_DURATION
 from .script import LONGEST_WORK, Join, Line, Place, Script, ScriptError
 from .spaces import unwrapped
 
@@ -77,6 +78,17 @@ def read_cues(text: str, name: str) -> Script:
     return _script(_unrolled(cues) if rolls else cues)
 
 
+def with_durations(script: Script) -> Script:
+    """Return the script with the time for which each cue is shown as the duration of its speech."""
+    lines = (
+        line
+        if line.shown is None or line.duration is not None
+        else replace(line, duration=min(line.shown, LONGEST_DURATION))
+        for line in script.lines
+    )
+    return replace(script, lines=tuple(lines))
+
+
 def _kind(text: str) -> str:
     beginning = text[:_BEGINNING].lstrip()
     if beginning.startswith("WEBVTT"):
@@ -131,6 +143,7 @@ def _script(cues: list[_Cue]) -> Script:
                     join=Join.NONE,
                     at=cue.start / 1000,
                     room=((later or [cue.end])[0] - cue.start) / 1000,
+                    shown=(cue.end - cue.start) / 1000,
                     place=cue.place,
                 )
             )

@@ -35,6 +35,8 @@ def expected_seconds(script: Script, settings: ReadSettings) -> list[float]:
 
 
 def _spoken(line: Line, settings: ReadSettings) -> float:
+    if line.duration is not None:
+        return line.duration
     text = without_emphasis(line.text)
     han = len(_HAN.findall(text))
     speech = (

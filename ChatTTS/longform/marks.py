@@ -34,6 +34,9 @@ def expanded(script: Script, most: int = MOST_CHARACTERS) -> Script:
     parts: list[Line] = []
     silence = 0.0
     for line in script.lines:
+        if line.duration is not None:
+            parts.append(_timed(line, most))
+            continue
         for part in _parts(line):
             parts.extend(_cut(part, most))
             silence += part.pause or 0.0
@@ -48,6 +51,30 @@ def last_voice(text: str) -> str | None:
     found = (mark["voice"] for mark in _MARK.finditer(text))
     names = [name.strip() for name in found if name is not None]
     return names[-1] if names else None
+
+
+def _timed(line: Line, most: int) -> Line:
+    """Return a line that has a duration, with its voice; it is spoken as one, pauses and all.
+
+    Raises:
+        ScriptError: it has several voices, or is too long to be spoken as one.
+    """
+    voices, parts, position = {line.voice}, [], 0
+    for mark in _MARK.finditer(line.text):
+        if mark["voice"] is not None:
+            parts.append(line.text[position : mark.start()])
+            position = mark.end()
+            name = _named(mark["voice"], line.place)
+            voices = {*voices, name} if "".join(parts).strip() else {name}
+        else:
+            _silence(mark, line.place)
+    text = "".join([*parts, line.text[position:]]).strip()
+    if len(voices) > 1 or len(text) > most:
+        raise line.place.error(
+            f"what has a duration is spoken by one voice and has at most {most} characters: "
+            "divide it"
+        )
+    return replace(line, text=text, voice=next(iter(voices)))
 
 
 def _parts(line: Line) -> Iterator[Line]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 _FORMAT = 1
 _BLOCK = 1 << 20
-_HEADS = "alignment_heads.json"
+_FOUND = ("alignment_heads.json", "speech_lengths.json")
 # Settings that change no sample.
 _UNHEARD = ("show_tqdm", "stream_batch", "stream_speed", "pass_first_n_batches")
 
@@ -50,10 +50,10 @@ class _Manner:
 def checkpoint_hash(folder: Path) -> str:
     """Return the hash of all files of a checkpoint, by content.
 
-    The choice of attention heads is left out: a reading may write it, and the plan has the heads.
+    What a reading may find out and write is left out: the plan has what of it decides the speech.
     """
     digest = hashlib.sha256()
-    files = (path for path in folder.rglob("*") if path.is_file() and path.name != _HEADS)
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name not in _FOUND)
     for path in sorted(files):
         digest.update(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}\n".encode())
         with path.open("rb") as file:
@@ -122,12 +122,22 @@ class Planner:
         if not texts:
             return PlannedLine(line, None, {}, 1.0)
         words = self._words(line) if self._settings.word_times else None
-        decided = [texts, words, manner.decides]
+        deciding: list[Any] = [texts, words, manner.decides]
+        arguments, tempo = manner.arguments, manner.tempo
         if has_emphasis(line.text):
-            decided.append([line.text, list(self._chat.alignment_heads)])
-        decides = json.dumps(decided, ensure_ascii=True)
+            deciding.append([line.text, list(self._chat.alignment_heads)])
+        if line.duration is not None:
+            deciding.append(self._fit(line))
+            arguments, tempo = {**arguments, "duration": line.duration}, 1.0
+        decides = json.dumps(deciding, ensure_ascii=True)
         key = hashlib.sha256(decides.encode()).hexdigest()
-        return PlannedLine(line, key, manner.arguments, manner.tempo, len(texts))
+        return PlannedLine(line, key, arguments, tempo, len(texts))
+
+    def _fit(self, line: Line) -> list[Any]:
+        """Return what decides how the speech of a line is fitted to its duration."""
+        lengths = self._model.found_lengths.known
+        known = None if lengths is None else asdict(lengths)
+        return [line.duration, line.text, list(self._chat.alignment_heads), known]
 
     def _words(self, line: Line) -> list[Any]:
         """Return what decides how the words of a line are found, beside its speech."""

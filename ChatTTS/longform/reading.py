@@ -8,7 +8,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from ..model.generation import Cancellation
+from ..pipeline.fitting.learning import speech_lengths
 from .chat_voice import ChatVoice
+from .cues import with_durations
 from .files import parse_script
 from .kept_lines import KeptLines
 from .line_speaker import LineSpeaker
@@ -56,10 +59,14 @@ def read_aloud(
         EngineUnavailableError: word times or a guard with kernels that do not give attention.
     """
     settings = settings or ReadSettings()
-    whole = expanded(parse_script(script) if isinstance(script, str) else script)
-    if settings.aligns and not chat.alignment_heads:
-        # Now, since the heads decide the words of every line, and a later run must find these.
+    given = parse_script(script) if isinstance(script, str) else script
+    whole = expanded(with_durations(given) if settings.fit else given)
+    is_timed = any(line.duration is not None for line in whole.lines)
+    # Now, since both decide every line, and a later run must find these.
+    if (settings.aligns or is_timed) and not chat.alignment_heads:
         chat.find_alignment_heads(show_tqdm=False, interrupt=interrupt)
+    if is_timed:
+        speech_lengths(model, chat.alignment_heads, Cancellation(interrupt), show=False)
     plan = Planner(chat, model, checkpoint_hash(checkpoint), settings).plan(whole)
     temporary = None
     if folder is None:

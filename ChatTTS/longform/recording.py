@@ -18,14 +18,15 @@ from ..audio.subtitles import check_subtitles, save_subtitles
 from ..errors import ChatTTSError, ConfigError
 from ..mark import Mark, day_made, today
 from ..pipeline.results import Word
-from .arrange import arrange
+from .arrange import ArrangedLine, arrange
 from .cover import NO_PICTURE, is_picture
 from .kept_lines import KeptLines, SpokenLine
+from .lateness import mixed, settled, told
 from .line_speaker import LineSpeaker
 from .loudness import gain_for, limited, measured
 from .planned import PlannedLine
 from .script import Join, Line, Script
-from .settings import LEAST_PEAK, Loudness, ReadSettings
+from .settings import LEAST_PEAK, Late, Loudness, ReadSettings
 from .sound_file import Chapter, SoundFile, WorkInfo, check_sound_file, is_lossy
 
 logger = logging.getLogger(__name__)
@@ -110,7 +111,9 @@ class Recording:
         self._warn = warn
         self._plan, self._speaker, self._kept = plan, speaker, kept
         self._settings, self._temporary = settings, temporary
-        self._told_late: set[int] = set()  # each iteration makes every piece again
+        # Each iteration makes every piece again.
+        self._told_late: set[int] = set()
+        self._told_unfitting: set[int] = set()
 
     @property
     def chapters(self) -> tuple[str, ...]:
@@ -130,8 +133,11 @@ class Recording:
     def __iter__(self) -> Iterator[SpokenPiece]:
         """Iterate over the pieces in order; errors as :meth:`LineSpeaker.lines`."""
         cursor = 0
+        tail: Samples = np.zeros(0, dtype=np.float32)  # of lines that the next one overlaps
         for number, (planned, spoken) in enumerate(self._speaker.lines(self._plan)):
             piece = self._piece(number, planned, spoken, cursor)
+            if self._settings.late is Late.OVERLAP:
+                piece, tail = self._overlapped(piece, tail)
             cursor = piece.end
             yield piece
 
@@ -268,15 +274,18 @@ class Recording:
         if line.at is not None and line.room is not None:
             room = round((line.at + line.room) * SAMPLE_RATE) - position
         settings = self._settings
-        arranged = arrange(
-            spoken,
-            settings.pauses,
-            planned.tempo,
-            room=room,
-            fastest=settings.fastest,
-            cuts_start=self._cuts_start(number),
-            cuts_end=self._cuts_end(number),
-        )
+        if line.duration is not None:
+            arranged = self._fitted(number, line, line.duration, spoken)
+        else:
+            arranged = arrange(
+                spoken,
+                settings.pauses,
+                planned.tempo,
+                room=room,
+                fastest=settings.fastest,
+                cuts_start=self._cuts_start(number),
+                cuts_end=self._cuts_end(number),
+            )
         return SpokenPiece(
             number,
             line,
@@ -306,6 +315,28 @@ class Recording:
         """The numbers of the first and the last line with something to speak; -1 for none."""
         numbers = [n for n, planned in enumerate(self._plan) if planned.key is not None]
         return (numbers[0], numbers[-1]) if numbers else (-1, -1)
+
+    def _fitted(self, number: int, line: Line, duration: float, spoken: SpokenLine) -> ArrangedLine:
+        """Return the speech of a line that has a duration: as it is, unless that is too short."""
+        fitted = ArrangedLine(spoken.samples, spoken.words)
+        target, late = round(duration * SAMPLE_RATE), self._settings.late
+        length = len(fitted.samples)
+        if length <= target:
+            return fitted
+        if number not in self._told_unfitting:
+            self._told_unfitting.add(number)
+            self._warn(f"{line.place}: {told(length, target, late, self._settings.fastest)}")
+        return settled(fitted, target, late, self._settings.fastest)
+
+    def _overlapped(self, piece: SpokenPiece, tail: Samples) -> tuple[SpokenPiece, Samples]:
+        """Return a piece with what goes on of earlier ones, and what goes on during the next."""
+        samples, rest = mixed(piece.samples, tail), tail[:0]
+        lines = self.script.lines
+        following = lines[piece.number + 1] if piece.number + 1 < len(lines) else None
+        if following is not None and following.at is not None:
+            room = max(0, round(following.at * SAMPLE_RATE) - piece.position)
+            samples, rest = samples[:room], samples[room:]
+        return replace(piece, samples=samples), rest
 
     def _silence_after(self, number: int) -> int:
         """Return the silence after a line; that at an end of the work replaces its pauses."""

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from ..errors import ChatTTSError, ConfigError, shown
+from ..request_fields import LONGEST_DURATION
 from ..text.pauses import LONGEST_PAUSE
 
 SLOWEST_TEMPO, FASTEST_TEMPO = 0.5, 2.0
@@ -146,6 +147,8 @@ class Line:
         join: the kind of the join to the next line.
         at: seconds from the beginning at which the line begins; ``None`` follows the line before.
         room: seconds that the line may last, by a faster tempo; ``None`` is no bound.
+        shown: seconds for which a cue is shown; ``None`` for other lines.
+        duration: seconds that its speech shall take; ``None`` for as long as it takes.
         marks: names of marks at its beginning.
         place: its place in the source.
     """
@@ -158,6 +161,8 @@ class Line:
     join: Join = Join.LINE
     at: float | None = None
     room: float | None = None
+    shown: float | None = None
+    duration: float | None = None
     marks: tuple[str, ...] = ()
     place: Place = Place("script")
     is_exact: bool = False
@@ -166,6 +171,11 @@ class Line:
         if self.pause is not None and not 0 <= self.pause <= LONGEST_PAUSE:
             raise self.place.error(
                 f"a pause must be from 0 to {LONGEST_PAUSE:g} s, not {shown(self.pause)}"
+            )
+        if self.duration is not None and not 0 < self.duration <= LONGEST_DURATION:
+            raise self.place.error(
+                f"a duration must be above 0 and at most {LONGEST_DURATION:g} s, not "
+                f"{shown(self.duration)}"
             )
 
 

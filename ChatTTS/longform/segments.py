@@ -32,6 +32,7 @@ class Segment:
         tempo: factor of the tempo.
         pause: seconds of silence after it.
         is_exact: whether the pause is all that is silent there, as that of a break.
+        duration: seconds that its speech shall take; ``None`` for as long as it takes.
     """
 
     text: str
@@ -40,6 +41,7 @@ class Segment:
     tempo: float
     pause: float
     is_exact: bool = False
+    duration: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,15 @@ def segments_of(text: str, *, strict: bool = False) -> MarkedText:
     for number, line in enumerate(lines):
         pause = _pause(line, is_last=number + 1 == len(lines))
         segments.append(
-            Segment(line.text, start, line.voice, line.style.tempo, pause, line.is_exact)
+            Segment(
+                line.text,
+                start,
+                line.voice,
+                line.style.tempo,
+                pause,
+                line.is_exact,
+                line.duration,
+            )
         )
         start += len(line.text) + 1
     if sum(segment.pause for segment in segments) > LONGEST_PAUSE:
@@ -113,7 +123,10 @@ def with_silence(
 
 
 def cuts_of(segments: Sequence[Segment]) -> list[dict[str, float | None]]:
-    """Return the fields of a job for each segment that cut its sound where an exact pause is."""
+    """Return the fields of a job for each segment: its duration, and cuts where a pause is exact.
+
+    One that has a duration begins and ends with its sound anyway.
+    """
     spoken = [number for number, segment in enumerate(segments) if segment.text]
     cuts: list[dict[str, float | None]] = [{} for _ in segments]
     for place, number in enumerate(spoken):
@@ -123,10 +136,11 @@ def cuts_of(segments: Sequence[Segment]) -> list[dict[str, float | None]]:
             "silence_before": segments[start:number],
             "silence_after": segments[number:stop],
         }
+        is_free = segments[number].duration is None
         cuts[number] = {
-            name: 0.0 if any(each.is_exact for each in side) else None
+            name: 0.0 if any(each.is_exact for each in side) and is_free else None
             for name, side in sides.items()
-        }
+        } | {"duration": segments[number].duration}
     return cuts
 
 

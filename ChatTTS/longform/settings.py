@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,22 @@ class Role:
     style: Style = field(default_factory=Style)
 
 
+class Late(str, Enum):
+    """What becomes of speech that is longer than its duration, where it is as short as can be.
+
+    Members:
+        SHIFT: it is spoken to its end, and a cue that it reaches begins later.
+        OVERLAP: it is spoken to its end, while the next cue begins at its time.
+        CUT: it ends with its duration.
+        TEMPO: it is spoken faster, up to ``ReadSettings.fastest`` times; then as ``SHIFT``.
+    """
+
+    SHIFT = "shift"
+    OVERLAP = "overlap"
+    CUT = "cut"
+    TEMPO = "tempo"
+
+
 @dataclass(frozen=True)
 class ReadSettings:
     """Settings of ``Chat.read``.
@@ -106,6 +123,8 @@ class ReadSettings:
         fastest: the most that a cue is sped up to end before the next one, from 1 to 2.
         silence_before, silence_after: seconds before the first and after the last audible sample,
             to 60; by default the work begins and ends with its speech. A cue keeps its time.
+        fit: speak each cue exactly as long as it is shown.
+        late: what becomes of a line that cannot be spoken in its duration.
     """
 
     voices: Mapping[str, Role] = field(default_factory=dict)
@@ -122,6 +141,8 @@ class ReadSettings:
     fastest: float = 1.5
     silence_before: float | None = None
     silence_after: float | None = None
+    fit: bool = False
+    late: Late = Late.SHIFT
 
     @property
     def aligns(self) -> bool:
@@ -130,6 +151,7 @@ class ReadSettings:
 
     def __post_init__(self) -> None:
         checked_guard(self.guard)
+        object.__setattr__(self, "late", checked_late(self.late))
         if self.side_by_side is not None and not 1 <= self.side_by_side <= 256:
             raise ConfigError(f"side_by_side must be 1 to 256, not {shown(self.side_by_side)}")
         if not 1 <= self.fastest <= 2:
@@ -142,6 +164,19 @@ class ReadSettings:
                 )
         if type(self.seed) is not int or not 0 <= self.seed < 2**63:
             raise ConfigError(f"seed must be a whole number below 2**63, not {shown(self.seed)}")
+
+
+def checked_late(given: str) -> Late:
+    """Return the choice of a name.
+
+    Raises:
+        ConfigError: there is no such choice.
+    """
+    try:
+        return Late(given)
+    except ValueError as error:
+        known = ", ".join(each.value for each in Late)
+        raise ConfigError(f"late must be one of {known}, not {shown(given)}") from error
 
 
 def read_roles(path: str | Path) -> dict[str, Role]:

@@ -1,18 +1,18 @@
 """Read a subset of SSML 1.1.
 
-It has speak, p, s, break, emphasis, sub, say-as, prosody (rate), voice, mark and phoneme.
+It has speak, p, s, break, emphasis, sub, say-as, prosody (rate, duration), voice, mark and phoneme.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..errors import TextError
 from ..text.emphasis import LEVELS, MODERATE, emphasised
-from ..text.pauses import LONGEST_PAUSE, STRENGTHS, break_seconds, without_comma
+from ..text.pauses import LONGEST_PAUSE, STRENGTHS, break_seconds, seconds, without_comma
 from ..text.pronunciation.given import Pronunciation
 from .say_as import say_as
 from .script import (
@@ -42,12 +42,14 @@ _KNOWN = {
     "emphasis": {"level"},
     "sub": {"alias"},
     "say-as": {"interpret-as", "format", "detail"},
-    "prosody": {"rate"},
+    "prosody": {"rate", "duration"},
     "voice": {"name"},
     "mark": {"name"},
     "phoneme": {"alphabet", "ph"},
 }
 _MOST_DEPTH = 64
+# Seconds between paragraphs inside of an element that has a duration.
+_BETWEEN_PARAGRAPHS = 0.75
 
 
 @dataclass(frozen=True)
@@ -219,7 +221,28 @@ class _Reader:
                 )
             tempo = min(max(manner.tempo * factor, SLOWEST_TEMPO), FASTEST_TEMPO)
             manner = replace(manner, tempo=tempo)
+        if element.get("duration") is not None:
+            self.timed(element, manner, depth)
+        else:
+            self.inside(element, manner, depth)
+
+    def timed(self, element: _Element, manner: _Manner, depth: int) -> None:
+        """Read an element whose speech has a duration, as one line; the rate has no effect."""
+        place, given = self.place(element), element.get("duration") or ""
+        duration = seconds(given)
+        if not duration:
+            raise place.error(f"the duration {given!r} is none: write 3.2s or 3200ms")
+        self.end(Join.PHRASE)
+        first = len(self.lines)
         self.inside(element, manner, depth)
+        self.end(Join.PHRASE)
+        inner, self.lines = self.lines[first:], self.lines[:first]
+        if any(line.duration for line in inner) or any(line.marks for line in inner[1:]):
+            raise place.error("<prosody duration> holds no mark and no other duration")
+        if len({line.voice for line in inner if line.text}) > 1:
+            raise place.error("<prosody duration> is spoken by one voice: write one for each")
+        if inner:
+            self.lines.append(_joined(inner, duration))
 
     def voice(self, element: _Element, manner: _Manner, depth: int) -> None:
         name = (element.get("name") or "").strip()
@@ -246,6 +269,30 @@ class _Reader:
             self.warnings.append(f"{self.place(element)}: {error}; the word is spoken as it is")
             spoken = written
         self.say(spoken, element, manner)
+
+
+def _joined(lines: Sequence[Line], duration: float) -> Line:
+    """Return lines as one that is spoken in a duration, with their pauses in its text."""
+    parts = []
+    for number, line in enumerate(lines):
+        parts.append(line.text)
+        pause = line.pause
+        if pause is None and line.join is Join.PARAGRAPH and number + 1 < len(lines):
+            pause = _BETWEEN_PARAGRAPHS
+        if pause:
+            parts.append(f"[pause:{round(1000 * pause)}ms]")
+    spoken = next((line for line in lines if line.text), lines[0])
+    text = " ".join(filter(None, parts))
+    return replace(
+        spoken,
+        text=text,
+        pause=None,
+        is_exact=False,
+        style=Style(),
+        join=Join.PHRASE,
+        marks=lines[0].marks,
+        duration=duration,
+    )
 
 
 _HANDLERS: Mapping[str, Callable[[_Reader, _Element, _Manner, int], None]] = {

@@ -48,6 +48,8 @@ def reads_documents(speak: F) -> F:
             del arguments[name]
         if arguments.get("refine_text_only"):
             raise ConfigError("SSML is not refined: call infer with a text, or without refining")
+        if arguments.pop("duration", None) is not None:
+            raise ConfigError('in SSML a duration is written as <prosody duration="3.2s">')
         as_chunks = bool(arguments.get("stream"))
         as_whole = "stream" in signature.parameters and not as_chunks
         for name in _OF_INFER:

@@ -23,7 +23,7 @@ from .decode.schedules import PlaybackClock
 from .decode.utterance_decoder import UtteranceDecoder
 from .decode.worker import DecodeClient, DecodeJob, DecodeWorker
 from .results import Fault, Piece, SpokenText, SpokenUtterance
-from .utterance import Utterance, UtteranceUpdate
+from .utterance import Sound, Utterance, UtteranceUpdate
 from .utterance_shape import UtteranceShape
 
 logger = logging.getLogger(__name__)
@@ -103,16 +103,30 @@ class UtteranceJob(DecodeJob):
     def deliver(self, samples: Samples, delay: float) -> None:
         """Take decoded samples: see :meth:`DecodeJob.deliver`."""
         padded = self._with_silence(self._shaped(samples))
-        added = len(padded) - len(samples)
-        self.generated += added
-        self._buffer.generated += added
-        if len(padded):
-            self.ready.append(padded)
-            self.spoken.samples += len(padded)
+        self.count_generated(len(padded) - len(samples))
+        self._give(padded, delay)
+
+    def take_sound(self, sound: Sound, finish: FinishReason | None) -> None:
+        """Take the whole sound of the utterance, which needs no decoding."""
+        self.decoder.finish, self.decoder.is_complete = finish, True
+        self.spoken.words += sound.words
+        self._buffer.spoken.fit = sound.fit
+        self.count_generated(len(sound.samples))
+        self._give(sound.samples, 0.0)
+
+    def count_generated(self, samples: int) -> None:
+        """Count samples that were decoded, or can be."""
+        self.generated += samples
+        self._buffer.generated += samples
+
+    def _give(self, samples: Samples, delay: float) -> None:
+        if len(samples):
+            self.ready.append(samples)
+            self.spoken.samples += len(samples)
         if self.decoder.is_complete:
             self.spoken.finish = self.decoder.finish
             self.find_words()
-        self._buffer.delivered(len(padded), delay, self.decoder.is_complete)
+        self._buffer.delivered(len(samples), delay, self.decoder.is_complete)
 
     def _shaped(self, samples: Samples) -> Samples:
         """Return the samples that the shape has ready."""
@@ -314,10 +328,11 @@ class WaveformAssembler(DecodeClient):
             job.find_words()
         (job.spoken.faults if job.shape is None else job.hidden_faults).extend(update.faults)
         job.spoken.attempts = update.attempts
+        if update.sound is not None:
+            job.take_sound(update.sound, delta.finish)
+            return
         job.decoder.push(delta)
-        generated = len(delta.ids) * job.decoder.synthesizer.samples_per_frame
-        job.generated += generated
-        buffer.generated += generated
+        job.count_generated(len(delta.ids) * job.decoder.synthesizer.samples_per_frame)
         if job is buffer.current:
             self.worker.add(job)
 

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
-from ..audio.samples import SAMPLE_RATE
 from ..config import AlignmentHeads
 from ..model.generation import Cancellation
 from ..model.synthesis.synthesizer import Synthesizer
-from ..model.tokenizer import Tokenizer, spoken_part
 from ..params import InferCodeParams, LowLatency, RefineTextParams
-from ..text.alignment import text_columns
 from ..text.spoken_words import Reader
-from ..text.tags import without_border_breaks
 from ..utils.progress import progress
-from .alignment.utterance_alignment import UtteranceAlignment
+from .aligning import aligner
 from .assembly import MakeDecoder, WaveformAssembler
 from .attempts import MakeAlignment
 from .call_arguments import RETRY
-from .decode.schedules import (
-    FIRST_FRAMES,
-    FixedSize,
-    JustInTime,
-    PlaybackClock,
-    Schedule,
-    WholeUtterance,
-)
+from .decode.schedules import FIRST_FRAMES, FixedSize, JustInTime, PlaybackClock, Schedule
 from .decode.utterance_decoder import UtteranceDecoder
-from .decode.worker import MAX_FRAMES
+from .decode.worker import whole_schedule
+from .fitting.fitted_pass import FittedPass
+from .fitting.goals import TAKES
+from .fitting.takes import TakeDrawer
+from .fitting.times import Fitting
 from .model import Model
 from .refine_pass import may_refine, refine
 from .requests import choose_seed
@@ -55,6 +49,7 @@ class InferCall:
         read: the spoken form of a written word, where the times of words are wanted.
         heads: the attention heads that these times are found from.
         guard: ``retry`` or ``report`` where faults are wanted; it needs ``read``.
+        fitting: the times of texts, where they have any; it needs ``read``.
     """
 
     model: Model
@@ -64,6 +59,7 @@ class InferCall:
     read: Reader | None = None
     heads: AlignmentHeads = ()
     guard: str | None = None
+    fitting: Fitting | None = None
 
     def refined(
         self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
@@ -95,20 +91,17 @@ class InferCall:
         """Return the whole waveform of every text.
 
         Raises:
-            EmptySpeechError: utterances stayed empty; it carries the waveforms of all texts.
+            EmptySpeechError, DurationError: utterances stayed empty, or texts do not fit their
+                time; it carries the waveforms of all texts.
         """
         synthesizer = self.model.synthesizer(use_decoder)
 
         def decoder(utterance: Utterance, playback: PlaybackClock) -> UtteranceDecoder:
-            # In pieces where they are equal bit for bit: streams wait less for other calls then.
-            pieces = FixedSize(MAX_FRAMES, synthesizer.samples_per_frame)
-            schedule = pieces if synthesizer.is_exact else WholeUtterance()
-            return UtteranceDecoder(synthesizer, schedule)
+            return UtteranceDecoder(synthesizer, whole_schedule(synthesizer))
 
         assembler = self._assembler(utterances, decoder, waits_for_consumer=False)
         try:
-            speech = self._speech_pass(utterances, params, synthesizer)
-            for update in _with_progress(speech.updates(), params.show_tqdm):
+            for update in self._updates(utterances, params, synthesizer):
                 assembler.push(update)
             assembler.wait(lambda: assembler.is_complete or None)
         finally:
@@ -116,6 +109,8 @@ class InferCall:
         waveforms = Waveforms(assembler.waveforms(), assembler.texts)
         if params.ensure_non_empty and assembler.empty_texts:
             raise EmptySpeechError(assembler.empty_texts, waveforms)
+        if self.fitting is not None:
+            self.fitting.check(waveforms)
         return waveforms
 
     def generation_thread(
@@ -150,9 +145,7 @@ class InferCall:
         heard_from = -(-synthesizer.reach // 2) + FIRST_FRAMES
         if low_latency is not None:
             heard_from = low_latency.first + low_latency.lookahead
-        speech = self._speech_pass(utterances, params, synthesizer, heard_from=heard_from)
-        batches = speech.batches() if refined is None else map(refined, speech.batches())
-        updates = _with_progress(speech.updates(batches), params.show_tqdm)
+        updates = self._updates(utterances, params, synthesizer, refined, heard_from=heard_from)
         assembler = self._assembler(utterances, decoder, waits_for_consumer=True)
         return GenerationThread(updates, assembler, self.cancelled)
 
@@ -172,20 +165,88 @@ class InferCall:
             text.lexicon_uses, text.left_out = uses, left_out
         return assembler
 
-    def _aligner(self, samples_per_frame: int) -> MakeAlignment | None:
+    def _aligner(self, synthesizer: Synthesizer) -> MakeAlignment | None:
         """Return what makes the alignments, where the times of words or faults are wanted."""
         if self.read is None:
             return None
-        delay = round(self.model.config.defaults.alignment_delay * SAMPLE_RATE)
-        finds_faults = self.guard is not None
-        return partial(
-            _align, self.model.tokenizer, self.read, samples_per_frame, delay, finds_faults
+        finds_faults = self.guard is not None or self.fitting is not None
+        size = synthesizer.samples_per_frame
+        return aligner(self.model, self.read, size, finds_faults=finds_faults)
+
+    def _updates(
+        self,
+        utterances: Sequence[Utterance],
+        params: InferCodeParams,
+        synthesizer: Synthesizer,
+        refine: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
+        *,
+        heard_from: int | None = None,
+    ) -> Iterator[UtteranceUpdate]:
+        """Return the frames or the sound of all utterances; raise if one cannot be spoken.
+
+        Args:
+            refine: refines the utterances of a stream, part by part.
+            heard_from: frames that come before the first sound of a stream; ``None`` for whole
+                waveforms.
+        """
+        fitting = self.fitting
+        seed = choose_seed(params)
+        plain = [u for u in utterances if fitting is None or not fitting.has(u.text_index)]
+        updates: list[Iterator[UtteranceUpdate]] = []
+        if plain or fitting is None:
+            speech = self._speech_pass(plain, params, seed, synthesizer, heard_from=heard_from)
+            batches = speech.batches()
+            updates.append(speech.updates(batches if refine is None else map(refine, batches)))
+        if fitting is not None:
+            is_stream = heard_from is not None
+            fitted = self._fitted_pass(
+                fitting, utterances, params, seed, synthesizer, refine, is_stream=is_stream
+            )
+            updates.append(fitted.updates())
+        return _with_progress(chain.from_iterable(updates), params.show_tqdm)
+
+    def _fitted_pass(
+        self,
+        fitting: Fitting,
+        utterances: Sequence[Utterance],
+        params: InferCodeParams,
+        seed: int,
+        synthesizer: Synthesizer,
+        refine: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None,
+        *,
+        is_stream: bool,
+    ) -> FittedPass:
+        """Return the pass of the texts that have a time."""
+        align = self._aligner(synthesizer)
+        assert align is not None, "texts with a time need the times of words"
+        texts = fitting.timed(utterances)
+        speech = SpeechPass(
+            self.model,
+            [u for text in texts for u in text.utterances],
+            params,
+            seed,
+            batch_size=self.batch_size,
+            cancelled=self.cancelled,
+            alignment_heads=self.heads,
+        )
+        size = TAKES * self.batch_size
+        return FittedPass(
+            self.model,
+            texts,
+            speech,
+            TakeDrawer(self.model, synthesizer, align, self.cancelled, size),
+            fitting.lengths,
+            self.cancelled,
+            settings=params.prompt,
+            refine=refine,
+            raises=is_stream,
         )
 
     def _speech_pass(
         self,
         utterances: Sequence[Utterance],
         params: InferCodeParams,
+        seed: int,
         synthesizer: Synthesizer,
         *,
         heard_from: int | None = None,
@@ -193,8 +254,7 @@ class InferCall:
         """Return the speech pass of the call; raise if an utterance cannot be spoken.
 
         Args:
-            heard_from: frames that come before the first sound of a stream; ``None`` for whole
-                waveforms.
+            heard_from: as in :meth:`_updates`.
         """
         mends, is_stream = self.guard == RETRY, heard_from is not None
         # Sound that was given out cannot be generated again.
@@ -203,14 +263,14 @@ class InferCall:
             self.model,
             utterances,
             params,
-            choose_seed(params),
+            seed,
             batch_size=self.batch_size,
             cancelled=self.cancelled,
             first_alone=is_stream,
             may_restart=holds_back or not is_stream,
             holds_back=holds_back,
             alignment_heads=self.heads,
-            align=self._aligner(synthesizer.samples_per_frame),
+            align=self._aligner(synthesizer),
             mends=mends,
             heard_from=None if holds_back else heard_from,
         )
@@ -224,24 +284,3 @@ def _with_progress(
         for update in updates:
             bar.update(len(update.delta.ids))
             yield update
-
-
-def _align(
-    tokenizer: Tokenizer,
-    read: Reader,
-    samples_per_frame: int,
-    delay: int,
-    finds_faults: bool,
-    utterance: Utterance,
-) -> UtteranceAlignment:
-    """Return the alignment of an attempt at an utterance, without frames.
-
-    Args:
-        read: returns the spoken form of a written word.
-        samples_per_frame: of the synthesizer.
-        delay: samples by which the attention moves on behind the sound.
-    """
-    spoken = spoken_part(utterance.spoken)
-    columns = text_columns(spoken, tokenizer.offsets(spoken), utterance.words, read)
-    silence = round(without_border_breaks(utterance.text).before * SAMPLE_RATE) + utterance.before
-    return UtteranceAlignment(columns, silence, samples_per_frame, delay, finds_faults=finds_faults)

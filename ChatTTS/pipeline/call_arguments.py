@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any
 
 from ..errors import ConfigError, TextError, shown
+from ..request_fields import LONGEST_DURATION
 
 # The choices of the guard: generate utterances with faults again, or only tell of them.
 RETRY, REPORT = "retry", "report"
@@ -55,6 +56,48 @@ def checked_first(number: int) -> int:
             f"{shown(number)}"
         )
     return int(number)
+
+
+def checked_durations(
+    given: Any, text: str | Sequence[str], texts: Sequence[str]
+) -> list[float | None]:
+    """Return the seconds of each text; ``None`` for one that takes as long as it does.
+
+    Args:
+        given: as the caller gave it.
+        text: the caller's text or texts.
+        texts: as :func:`checked_texts` returns them.
+
+    Raises:
+        ConfigError: a value is no time, or there is not one for each text.
+    """
+    if given is None:
+        return [None] * len(texts)
+    if isinstance(text, str):
+        # A list of one is welcome, since a string is one text.
+        values = list(given) if isinstance(given, list | tuple) else [given]
+        values = values if texts else []
+    elif isinstance(given, str | Real) or not isinstance(given, Iterable):
+        raise ConfigError(
+            f"duration must be a list with the seconds of each of {len(texts)} texts, not "
+            f"{shown(given)}"
+        )
+    else:
+        values = list(given)
+    if len(values) != len(texts):
+        raise ConfigError(
+            f"duration must have the seconds of each text: {len(texts)} numbers, not {len(values)}"
+        )
+    return [None if value is None else _seconds(value) for value in values]
+
+
+def _seconds(value: Any) -> float:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= LONGEST_DURATION:
+        raise ConfigError(
+            f"duration must be seconds above 0 and at most {LONGEST_DURATION:g}, not {shown(value)}"
+        )
+    return float(value)
 
 
 def checked_guard(guard: Any) -> str | None:

@@ -21,6 +21,7 @@ from ..utils import base16384
 from ..utils.lru import LRU
 from .alignment.found_heads import FoundHeads
 from .decode.worker import DecodeWorker
+from .speech_lengths import FoundLengths
 
 # Decoded voices that are kept; a sample of half a minute takes 45 kB.
 _VOICES_KEPT = 256
@@ -35,6 +36,7 @@ class Model:
             Decoder, or from their codes through the DVAE.
         decode_worker: the thread that runs these two.
         found_heads: attention heads for the times of words, if the configuration names none.
+        found_lengths: how long it speaks, by which speech is fitted to its time.
         vectors, samples: caches of decoded speaker strings and sample prompts.
         plain_parts: loads ``decoder``, ``dvae`` and ``vocos`` as plain modules, where they run on
             kernels that the caller did not ask for.
@@ -52,6 +54,7 @@ class Model:
     from_codes: Synthesizer
     decode_worker: DecodeWorker
     found_heads: FoundHeads = field(default_factory=FoundHeads)
+    found_lengths: FoundLengths = field(default_factory=FoundLengths)
     vectors: LRU[str, NDArray[np.float32]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
     samples: LRU[str, NDArray[np.int64]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
 

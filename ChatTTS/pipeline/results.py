@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TypeVar
@@ -11,11 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..audio.samples import SAMPLE_RATE
-from ..errors import ChatTTSError
+from ..errors import ChatTTSError, TimeTooShortError, shown
 from ..model.generation import FinishReason
 from ..text.lexicon import LexiconUse
 
 T = TypeVar("T", bound="_Timed")
+
+# Seconds of silence that may be added at the end of speech that fits, beside 5 ms of the model's.
+_WITHIN = 0.012
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,11 @@ class _Timed:
 
     def shifted(self: T, samples: int) -> T:
         """Return it as it is some samples later."""
-        first, last = self.start_sample + samples, self.end_sample + samples
+        return self.moved(lambda place: place + samples)
+
+    def moved(self: T, move: Callable[[int], int]) -> T:
+        """Return it where the sound was changed; ``move`` tells where a sample is now."""
+        first, last = move(self.start_sample), move(self.end_sample)
         return replace(
             self,
             start=first / SAMPLE_RATE,
@@ -79,6 +87,35 @@ class Fault(_Timed):
     words: int
 
 
+@dataclass(frozen=True)
+class Fit:
+    """How a text was made to fit its time.
+
+    Attributes:
+        duration: the seconds that were asked for.
+        late: seconds by which the waveform is longer than that, since no attempt was short enough.
+        silence: seconds of silence at its end, since no attempt was long enough.
+        shortest, longest: the seconds that the attempts drawn for it can be made to last.
+        tempo: factor by which the tempo of the finished speech was changed, above 1 for faster.
+        pauses: seconds by which its pauses together were lengthened; negative if shortened.
+        speeds: for each utterance, the control tags of the attempt that was kept.
+    """
+
+    duration: float
+    late: float
+    silence: float
+    shortest: float
+    longest: float
+    tempo: float
+    pauses: float
+    speeds: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Return whether its speech begins and ends within 20 ms of its time."""
+        return not self.late and self.silence <= _WITHIN
+
+
 @dataclass
 class SpokenUtterance:
     """One utterance of a text: its words, its length, and how it ended.
@@ -111,11 +148,13 @@ class SpokenText:
         lexicon_uses: where a lexicon replaced words of the text.
         left_out: what the voice cannot speak of the text, each once: letters and digits as they
             are read, and the beginnings of words that are too long.
+        fit: how it was made to fit its time, if it was given one.
     """
 
     utterances: list[SpokenUtterance] = field(default_factory=list)
     lexicon_uses: tuple[LexiconUse, ...] = ()
     left_out: tuple[str, ...] = ()
+    fit: Fit | None = None
 
     @property
     def words(self) -> list[Word]:
@@ -192,6 +231,11 @@ class Waveforms(list[NDArray[np.float32]]):
         """The faults of each text, where a guard looked for them."""
         return [row.faults for row in self.rows]
 
+    @property
+    def fits(self) -> list[Fit | None]:
+        """How each text was made to fit its time; ``None`` for one that was given none."""
+        return [row.fit for row in self.rows]
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -219,6 +263,28 @@ class Piece:
     words: tuple[Word, ...] = ()
     faults: tuple[Fault, ...] = ()
     attempts: int = 1
+
+
+class DurationError(TimeTooShortError):
+    """Raised for texts that cannot be spoken in the time that they were given.
+
+    Attributes:
+        texts: those texts.
+        fits: of each of them, with the shortest time that it can take.
+        waveforms: of all texts of the call, with these as short as can be; ``None`` for a stream.
+    """
+
+    def __init__(
+        self, texts: Sequence[str], fits: Sequence[Fit], waveforms: Waveforms | None
+    ) -> None:
+        needs = (
+            f"{shown(text)} cannot be spoken in {fit.duration:g} s: the shortest time that it can "
+            f"take is {math.ceil(fit.shortest * 100) / 100:.2f} s"
+            for text, fit in zip(texts, fits, strict=True)
+        )
+        super().__init__(f"{'; '.join(needs)}. Give it that time, or fewer words")
+        self.texts, self.fits = list(texts), list(fits)
+        self.waveforms = waveforms
 
 
 class EmptySpeechError(ChatTTSError):

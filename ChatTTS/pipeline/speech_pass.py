@@ -90,7 +90,7 @@ class SpeechPass:
             holds_back=holds_back,
         )
         for utterance in self._utterances:
-            self._request(utterance)  # raises before any work is done
+            self.request(utterance)  # raises before any work is done
 
     def batches(self) -> Iterator[Sequence[Utterance]]:
         """Yield the utterances in the batches that :meth:`updates` generates.
@@ -113,34 +113,55 @@ class SpeechPass:
         """
         frames: dict[int, list[torch.Tensor]] = {index: [] for index in self._followed}
         for batch in self.batches() if batches is None else batches:
-            for update in self._generator.run({u: self._request(u) for u in batch}):
+            for update in self._generator.run({u: self.request(u) for u in batch}):
                 utterance = update.utterance
-                if utterance.index == 0 and utterance.text_index in self._followed:
+                if self.is_followed(utterance):
                     gained = frames[utterance.text_index]
                     if update.is_restart:
                         gained.clear()
                     gained.append(update.delta.ids)
                     if update.delta.finish is not None:
-                        self._follow(utterance, frames.pop(utterance.text_index))
+                        self.follow(utterance, frames.pop(utterance.text_index))
                 yield update
 
-    def _follow(self, first: Utterance, frames: Sequence[torch.Tensor]) -> None:
+    @property
+    def is_greedy(self) -> bool:
+        """Return whether equal requests have equal answers."""
+        return self._sampling.is_greedy
+
+    def is_followed(self, utterance: Utterance) -> bool:
+        """Return whether the utterance has to be spoken before the others of its text."""
+        return utterance.index == 0 and utterance.text_index in self._followed
+
+    def follow(self, first: Utterance, frames: Sequence[torch.Tensor]) -> None:
         """Make an utterance that has ended the sample prompt of the rest of its text."""
         codes = torch.cat(list(frames)).numpy()
         if 0 < len(codes) < self._model.config.gpt.max_position_embeddings // 2:
             said = (self._named.transcript or "") + first.spoken
             self._voices[first.text_index] = Voice(sample=codes, transcript=said)
 
-    def _request(self, u: Utterance) -> GenerationRequest:
+    def request(
+        self, u: Utterance, settings: str | None = None, *, sample: int = 0
+    ) -> GenerationRequest:
+        """Return the request of an utterance, in the voice that its text has by now.
+
+        Args:
+            settings: control tags before the text; those of the parameters by default.
+            sample: number among several answers to it, each of which has its own draws.
+
+        Raises:
+            TextError: the prompt leaves no room for an answer.
+        """
+        settings = self._params.prompt if settings is None else settings
         voice = self._voices.get(u.text_index, self._named)
         # A transcript without a sample is spoken, so only the first utterance gets it.
         says = voice.transcript if voice.sample is not None or u.number == 0 else None
         decorated = code_prompt(
-            u.spoken, self._params.prompt, speaker=voice.speaker is not None, transcript=says
+            u.spoken, settings, speaker=voice.speaker is not None, transcript=says
         )
         said = u.text if voice.sample is not None or not says else says + u.text
-        sampling = _bounded(self._sampling, longest_seconds(said, self._params.prompt))
-        key = DrawKey(self._seed, Pass.CODE, utterance=u.number)
+        sampling = _bounded(self._sampling, longest_seconds(said, settings))
+        key = DrawKey(self._seed, Pass.CODE, utterance=u.number, sample=sample)
         request = request_of(self._model, u, decorated, sampling, key, voice)
         return replace(
             request,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..audio.samples import Samples
 from ..model.generation import Delta
 from ..text.emphasis import Emphasis
 from ..text.pronunciation.stand_ins import words_shown
 from ..text.spoken_words import CallerWord
 from ..text.tags import without_border_breaks
 from .alignment.utterance_alignment import UtteranceAlignment
-from .results import Fault
+from .results import Fault, Fit, Word
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,21 @@ class Utterance:
 
 
 @dataclass(frozen=True)
+class Sound:
+    """The whole sound of an utterance that was made from its frames already.
+
+    Attributes:
+        samples: float32 (n,) at 24 kHz, with the silence around it.
+        words: with their places in these samples.
+        fit: of its text, if that has a time.
+    """
+
+    samples: Samples
+    words: tuple[Word, ...]
+    fit: Fit | None
+
+
+@dataclass(frozen=True)
 class UtteranceUpdate:
     """New frames of an utterance.
 
@@ -70,6 +86,7 @@ class UtteranceUpdate:
         faults: those that the guard found in the attempt since the update before.
         attempts: how many times the utterance was generated until now.
         alignment: of all frames of the attempt, if the times of words or faults are wanted.
+        sound: of all its frames, where it is not to be decoded from them.
     """
 
     utterance: Utterance
@@ -78,3 +95,4 @@ class UtteranceUpdate:
     faults: tuple[Fault, ...] = ()
     attempts: int = 1
     alignment: UtteranceAlignment | None = None
+    sound: Sound | None = None

@@ -15,6 +15,7 @@ from ..errors import (
     NothingToSpeakError,
     NotLoadedError,
     TextError,
+    TimeTooShortError,
     VoiceError,
 )
 from ..pipeline.results import EmptySpeechError
@@ -115,6 +116,12 @@ class UnspeakableError(ServingError):
     status, grpc, code = 422, "INVALID_ARGUMENT", "nothing_to_speak"
 
 
+class TooShortError(ServingError):
+    """A duration that is too short for its text; the message has the shortest one."""
+
+    status, grpc, code = 422, "INVALID_ARGUMENT", "duration_too_short"
+
+
 class NothingSpokenError(ServingError):
     """A text at which the model ended at once, in every attempt."""
 
@@ -212,6 +219,8 @@ def full_disk(error: BaseException) -> StorageError | None:
 def _answer(error: BaseException) -> ServingError:
     if isinstance(error, NothingToSpeakError):
         return UnspeakableError(str(error), param="input")
+    if isinstance(error, TimeTooShortError):
+        return TooShortError(str(error), param="duration")
     if isinstance(error, TextError):
         return BadRequestError(str(error), param="input")
     if isinstance(error, VoiceError):

@@ -2,10 +2,12 @@
 
     python -m benchmarks.longform book --minutes 125 --kills 5 --json book.json
     python -m benchmarks.longform scripts --json scripts.json
+    python -m benchmarks.longform film --folder film --json film.json
 
 ``book`` speaks a book undisturbed, then again with kills at random moments, and compares the files.
 ``scripts`` speaks a dialogue of four voices, subtitles in time, and SSML, and listens to them. Both
-need ffmpeg (``apt-get install ffmpeg``) and Linux.
+need ffmpeg (``apt-get install ffmpeg``) and Linux. ``film`` speaks 200 cues exactly as long as they
+are shown, and plainly; the folder then has both, for judges.
 """
 
 from __future__ import annotations
@@ -17,17 +19,19 @@ from typing import Any
 
 from ..common.command import new_parser, origin, write_json
 from .book_run import BookSettings, run_book
+from .film_run import run_film
 from .scripts_run import run_scripts
 
 
 def main() -> None:
     parser = new_parser("longform", __doc__)
-    parser.add_argument("part", choices=("book", "scripts"))
+    parser.add_argument("part", choices=("book", "scripts", "film"))
     parser.add_argument("--minutes", type=float, default=125.0, help="of the book's speech, about")
     parser.add_argument("--chapters", type=int, default=20, help="of the book")
     parser.add_argument("--kills", type=int, default=5, help="of the second run")
     parser.add_argument("--listened", type=int, default=60, help="stretches of words, by ear")
     parser.add_argument("--sentences", type=int, default=60, help="of the dialogue and the cues")
+    parser.add_argument("--cues", type=int, default=100, help="of the film, in each language")
     parser.add_argument("--seed", type=int, default=0, help="of texts and moments")
     parser.add_argument(
         "--folder", type=Path, help="keep all files here (default: a temporary one)"
@@ -40,6 +44,8 @@ def main() -> None:
         if args.part == "book":
             numbers = (args.minutes, args.chapters, args.kills, args.listened, args.seed)
             report["figures"] = run_book(BookSettings(folder, *numbers))
+        elif args.part == "film":
+            report["figures"] = run_film(folder, args.cues, args.seed)
         else:
             report["figures"] = run_scripts(folder, args.sentences, args.seed)
     print(json.dumps(report["figures"], indent=1))

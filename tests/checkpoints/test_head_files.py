@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ChatTTS import head_files
+from ChatTTS import found_files, head_files
 from ChatTTS.checkpoints.assets import AssetFolder, Origin
 from ChatTTS.checkpoints.hashes import verify
 from ChatTTS.config import AlignmentHeads, Config
@@ -101,7 +101,7 @@ def test_a_disk_that_refuses_is_no_error(
     def full(*_: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(head_files, "writing_whole", full)
+    monkeypatch.setattr(found_files, "writing_whole", full)
     path = keep(folder)
     assert path is not None
     assert path.parent == cache_folder() / "heads"

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 import ChatTTS.core
+from ChatTTS.audio import read
 from ChatTTS.cli import main
 from ChatTTS.core import Chat
+from ChatTTS.longform import reading
 
 from ..support.longform_tools import Speaks
 
@@ -134,3 +136,19 @@ def test_one_chapter_is_no_chapters(infer: Speaks, capsys: pytest.CaptureFixture
     Path("book.md").write_text("# One\n")
     assert main(["read", "book.md", "-o", "a.wav", "--loudness", "off"]) == 0
     assert "1 chapter, 1 line" in capsys.readouterr().err
+
+
+def test_cues_are_fitted_to_their_time(
+    infer: Speaks, standard: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pysubs2")
+    monkeypatch.setattr(standard, "find_alignment_heads", lambda **_: None)
+    monkeypatch.setattr(reading, "speech_lengths", lambda *_, **__: None)
+    Path("film.srt").write_text("1\n00:00:01,000 --> 00:00:01,500\nHello there.\n")
+    out = ["read", "film.srt", "-o", "film.wav", "--loudness", "off"]
+    assert main([*out, "--fit", "--late", "cut"]) == 0
+    assert infer.durations == [0.5]
+    samples, rate = read("film.wav")
+    assert len(samples) == round(1.5 * rate)
+    assert main(out) == 0
+    assert infer.durations == [0.5]

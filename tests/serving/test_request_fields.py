@@ -54,6 +54,7 @@ VALUES: dict[str, Any] = {
     "word_times": True,
     "silence_before": 0.3,
     "silence_after": 0.5,
+    "duration": 2.5,
     "voice": "anna",
     "adapter": "base",
     "priority": "batch",

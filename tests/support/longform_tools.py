@@ -11,7 +11,14 @@ import numpy as np
 from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.generation import FinishReason
-from ChatTTS.pipeline.results import SpokenText, SpokenUtterance, Waveforms, Word
+from ChatTTS.pipeline.results import (
+    DurationError,
+    Fit,
+    SpokenText,
+    SpokenUtterance,
+    Waveforms,
+    Word,
+)
 
 
 class Speaks:
@@ -23,12 +30,14 @@ class Speaks:
         searches: one item for each search for attention heads.
         most: calls that were running at once.
         fails_at: a text whose call raises.
+        durations: the times that texts were given, likewise.
     """
 
     def __init__(self) -> None:
         self.said: list[str] = []
         self.seeds: list[int] = []
         self.searches: list[int] = []
+        self.durations: list[float] = []
         self.most = self._running = 0
         self.fails_at: str | None = None
         self.seconds: float | None = None
@@ -46,10 +55,25 @@ class Speaks:
                 self.together.wait(10)
             if text == self.fails_at:
                 raise ConfigError("no such thing")
-            return self.spoken(text)
+            duration = arguments.get("duration")
+            return self.spoken(text) if duration is None else self.fitted(text, duration)
         finally:
             with self._lock:
                 self._running -= 1
+
+    def fitted(self, text: str, duration: float) -> Waveforms:
+        """Speak for exactly that time; for a second at least."""
+        self.durations.append(duration)
+        seconds = max(duration, 1.0)
+        samples = tone(200, seconds)
+        words = [Word(text, 0.0, seconds, 0, len(samples), 0, len(text), 1.0)]
+        utterance = SpokenUtterance(text, len(samples), FinishReason.STOP, words)
+        late = seconds - duration
+        fit = Fit(duration, late, 0.0, 1.0, 60.0, 1.0, 0.0, ("[speed_5]",))
+        waveforms = Waveforms([samples], [SpokenText([utterance], fit=fit)])
+        if late:
+            raise DurationError([text], [fit], waveforms)
+        return waveforms
 
     def spoken(self, text: str) -> Waveforms:
         number = hashlib.sha256(text.encode()).digest()[0]

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-import time
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 
 from ...config import AlignmentHeads
 from ...model.generation import Cancellation
-from ...utils.locks import new_lock
+from ..found_once import FoundOnce
 from .head_scores import HeadChoice
-
-# How often a thread looks whether the search of another one has ended.
-_SECONDS = 0.05
-
-
-class _Search:
-    """A running search.
-
-    Ctrl-C may come before anything can tell that it has ended. So it is referred to weakly.
-    """
-
-    def __init__(self) -> None:
-        self._thread = threading.current_thread()
-        self.has_ended = False
-
-    @property
-    def holds_up(self) -> bool:
-        """Return whether another thread runs it; a forked child has none of these threads."""
-        is_ours = self._thread is threading.current_thread()
-        return not self.has_ended and not is_ours and self._thread.is_alive()
 
 
 class FoundHeads:
@@ -47,23 +24,18 @@ class FoundHeads:
         heads: AlignmentHeads = (),
         keep: Callable[[HeadChoice], Path | None] = lambda choice: None,
     ) -> None:
-        self._heads = heads
+        self._found: FoundOnce[AlignmentHeads] = FoundOnce(heads or None)
         self._keep = keep
-        self._lock = new_lock()
-        self._search: Callable[[], _Search | None] = lambda: None
 
     @property
     def known(self) -> AlignmentHeads:
         """The heads, if they were found already."""
-        return self._heads
+        return self._found.known or ()
 
     def get(
         self, search: Callable[[], HeadChoice | None], cancelled: Cancellation
     ) -> AlignmentHeads:
-        """Return the heads, after a search if they are not known.
-
-        Threads that ask meanwhile wait for the search of the first one. If that fails, the next
-        one searches.
+        """Return the heads, after a search if they are not known; see :meth:`FoundOnce.get`.
 
         Args:
             search: finds the heads and hands them to :meth:`put`; returns ``None`` if cancelled.
@@ -71,29 +43,14 @@ class FoundHeads:
         Returns:
             The heads; none once ``cancelled`` is set before they are known.
         """
-        own = _Search()
-        try:
-            while not cancelled.is_set():
-                with self._lock:
-                    if self._heads:
-                        return self._heads
-                    is_free = not self._is_held_up()
-                    if is_free:
-                        self._search = weakref.ref(own)
-                if is_free:
-                    choice = search()
-                    return () if choice is None else choice.heads
-                time.sleep(_SECONDS)
-            return ()
-        finally:
-            own.has_ended = True
+
+        def heads() -> AlignmentHeads | None:
+            choice = search()
+            return None if choice is None else choice.heads
+
+        return self._found.get(heads, cancelled) or ()
 
     def put(self, choice: HeadChoice) -> Path | None:
         """Use a choice from now on, and store it; return its file, if there is one."""
-        with self._lock:
-            self._heads = choice.heads
+        self._found.set(choice.heads)
         return self._keep(choice)
-
-    def _is_held_up(self) -> bool:
-        running = self._search()
-        return running is not None and running.holds_up

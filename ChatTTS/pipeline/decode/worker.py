@@ -16,10 +16,12 @@ from torch import Tensor
 from ...audio.samples import Samples
 from ...errors import GenerationError
 from ...model.synthesis.streaming_decoder import DecoderInput
+from ...model.synthesis.synthesizer import Synthesizer
 from ...utils import openmp
 from ...utils.fair_lock import ComputeLock
 from ...utils.locks import ChangeNotifier, WakeSignal, new_rlock
 from ...utils.process_hooks import register_thread_owner, start_thread
+from .schedules import FixedSize, Schedule, WholeUtterance
 from .utterance_decoder import PADDING_FRAMES, DecodeChunk, UtteranceDecoder
 
 # Frames of one batch. On a CPU more would be little faster, and would hold up the engine. A GPU
@@ -28,6 +30,16 @@ MAX_FRAMES = 64
 MAX_FRAMES_ON_GPU = 2048
 # A caller that leaves takes no lock and sends no signal, so the worker has to look by itself.
 _POLL_SECONDS = 1.0
+
+
+def whole_schedule(synthesizer: Synthesizer) -> Schedule:
+    """Return the schedule of utterances that are given out whole.
+
+    In pieces where they are equal bit for bit: streams wait less for other calls then.
+    """
+    if synthesizer.is_exact:
+        return FixedSize(MAX_FRAMES, synthesizer.samples_per_frame)
+    return WholeUtterance()
 
 
 class DecodeJob(ABC):

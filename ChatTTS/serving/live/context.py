@@ -40,6 +40,7 @@ class Context:
         self._config = config
         self._seed_state = _seed_state(config)
         self._buffer = DocumentBuffer(service.model.config.defaults.max_utterance_characters)
+        self._whole: list[str] = []  # text that is spoken as one, since it has a duration
         self._run: Run | None = None  # the run that new text belongs to
         self._flush_timer: asyncio.TimerHandle | None = None
 
@@ -80,7 +81,10 @@ class Context:
         self._stop_timer()
         run = self._current_run()
         run.has_text = run.has_text or bool(text.strip())
-        if self._buffer.waiting + len(text) > _LONG_TEXT:
+        if run.config.duration is not None:
+            self._whole.append(text)
+            parts = []
+        elif self._buffer.waiting + len(text) > _LONG_TEXT:
             parts = await self._service.in_parsing_thread(lambda: self._buffer.push(text))
         else:
             with self._budget.spending():
@@ -104,7 +108,11 @@ class Context:
 
     def speak_rest(self) -> None:
         """Have all text spoken that has come; the run goes on."""
-        self._speak_parts(self._current_run(), self._buffer.flush())
+        run = self._current_run()
+        whole, self._whole = "".join(self._whole), []
+        if whole.strip():
+            self._speech_queue.put(QueuedUtterance(run, whole, reads_ssml=True))
+        self._speak_parts(run, self._buffer.flush())
 
     def flush(self) -> None:
         """Have all text spoken that has come; the run's end follows.
@@ -138,6 +146,7 @@ class Context:
         """Stop speaking and drop all text; return the run that was interrupted, if any."""
         self._stop_timer()
         self._buffer.clear()
+        self._whole.clear()
         self._run = None
         return await self._speech_queue.cancel()
 
@@ -167,7 +176,8 @@ class Context:
             self._check_service()
             self._check_waiting_ends()
         most = self._service.settings.limits.characters
-        waiting = self._buffer.waiting + self._speech_queue.waiting_characters
+        held = self._buffer.waiting + sum(map(len, self._whole))
+        waiting = held + self._speech_queue.waiting_characters
         if waiting + len(text) > most:
             raise RequestTooLargeError(
                 f"{waiting} characters are already waiting, and these would exceed the limit of "

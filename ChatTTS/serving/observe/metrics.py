@@ -105,7 +105,9 @@ class RequestRecord:
     def add_guarded(self, piece: Piece) -> None:
         """Count the faults and the attempts that a piece tells."""
         self.faults.update(fault.kind for fault in piece.faults)
-        self.attempts[piece.utterance] = piece.attempts
+        # Several attempts at speech of exact duration are drawn in any case.
+        if "duration" not in self.request.needs_word_times:
+            self.attempts[piece.utterance] = piece.attempts
 
     def mark_failed(self, error: BaseException) -> None:
         """Note that it ended early."""

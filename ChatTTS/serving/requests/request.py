@@ -142,6 +142,8 @@ class SpeechRequest(RequestFields):
             if each.bounds is not None and value is not None:
                 self._require(each.name, each.bounds.allow(value), each.bounds.rule)
         self._require("guard", self.guard in (None, "retry", "report"), "retry or report")
+        is_plain = self.duration is None or not self.segments
+        self._require("duration", is_plain, "left out in SSML: write <prosody duration> there")
         both = self.sample is not None and self.voice is not None
         self._require("voice", not both, "left out where a sample says who speaks")
 
@@ -155,10 +157,26 @@ class SpeechRequest(RequestFields):
         return {name: value for name, value in values.items() if value is not None}
 
     @property
+    def needs_word_times(self) -> list[str]:
+        """The names of the fields for which the times of words have to be found."""
+        is_timed = self.duration is not None or any(each.duration for each in self.segments)
+        asked = {
+            "timestamp_granularities": self.word_times,
+            "guard": self.guard is not None,
+            "duration": is_timed,
+        }
+        return [name for name, wants in asked.items() if wants]
+
+    @property
+    def own_duration(self) -> float | None:
+        """The seconds of the speech before the encoder changes its tempo."""
+        return None if self.duration is None else self.duration * self.speed
+
+    @property
     def job_fields(self) -> dict[str, Any]:
         """The fields of a ``SpeechJob``, beside the voice."""
         names = (*_OF_JOBS, *(each.name for each in fields(Manner)))
-        values = {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in names} | {"duration": self.own_duration}
         # The tempo is changed afterwards, and with it the silence.
         ends = {name: values[name] for name in _ENDS if values[name] is not None}
         return values | {name: seconds * self.speed for name, seconds in ends.items()}
@@ -167,7 +185,8 @@ class SpeechRequest(RequestFields):
     def deciding(self) -> dict[str, Any]:
         """Everything that the samples, words and faults depend on, beside the voice."""
         names = (each.name for each in REQUEST_FIELDS if each.decides)
-        return {name: getattr(self, name) for name in (*_DECIDING, *names)}
+        found = {name: getattr(self, name) for name in (*_DECIDING, *names)}
+        return found | {"duration": self.own_duration}
 
     @property
     def shown_warnings(self) -> list[str]:

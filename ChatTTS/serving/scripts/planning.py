@@ -181,8 +181,17 @@ class ScriptPlanner:
                     self._warn(f"{line.place}: there is nothing to speak in it; it stays silent")
                 return PlannedLine(line, None, {}, 1.0)
             self._check_length(line, template)
-        request = replace(template, text=line.text, request_id=f"{self._name}.{number}")
-        key = hashlib.sha256(json.dumps([line.text, decides]).encode()).hexdigest()
+        request = replace(
+            template,
+            text=line.text,
+            request_id=f"{self._name}.{number}",
+            duration=line.duration,
+        )
+        deciding: list[Any] = [line.text, decides]
+        if line.duration is not None:
+            deciding.append(line.duration)
+            self._service.check_word_times("duration")
+        key = hashlib.sha256(json.dumps(deciding).encode()).hexdigest()
         return PlannedLine(line, key, {"request": request}, tempo)
 
     def _check_length(self, line: Line, template: SpeechRequest) -> None:

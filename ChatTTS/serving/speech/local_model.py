@@ -159,6 +159,7 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
         silence_before=job.silence_before,
         silence_after=job.silence_after,
         reads_ssml=False,
+        duration=job.duration,
     )
 
 

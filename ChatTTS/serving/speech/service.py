@@ -320,10 +320,8 @@ class SpeechService:
                 request.lexicon.in_letters()
             except ConfigError as error:
                 raise BadRequestError(str(error), param="lexicon") from error
-        if request.word_times:
-            self.check_word_times()
-        if request.guard is not None:
-            self.check_word_times("guard")
+        for param in request.needs_word_times:
+            self.check_word_times(param)
         for name in {segment.voice for segment in request.segments} - {None}:
             self._voice(name)
         if request.sample is not None:

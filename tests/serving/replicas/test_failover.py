@@ -22,8 +22,8 @@ from ChatTTS.errors import (
     TextError,
 )
 from ChatTTS.model.velocity.metrics import Metrics
-from ChatTTS.pipeline.results import EmptySpeechError, Piece
-from ChatTTS.serving.errors import UnavailableError
+from ChatTTS.pipeline.results import DurationError, EmptySpeechError, Fit, Piece
+from ChatTTS.serving.errors import UnavailableError, as_serving_error
 from ChatTTS.serving.observe.engine_metrics import ENGINE_METRICS
 from ChatTTS.serving.observe.metrics import ServerMetrics
 from ChatTTS.serving.replicas.failover import FailoverStream, Patience
@@ -368,3 +368,10 @@ def figures(known: KnownReplicas) -> dict[str, float]:
         for family in text_string_to_metric_families(metrics.render().decode())
         for sample in family.samples
     }
+
+
+def test_a_time_that_is_too_short_keeps_its_kind() -> None:
+    fit = Fit(0.5, 1.0, 0.0, 1.5, 3.0, 1.03, 0.0, ("[speed_9]",))
+    error = Failed.of(DurationError(["hello."], [fit], None)).error()
+    assert as_serving_error(error).code == "duration_too_short"
+    assert "the shortest time that it can take is 1.50 s" in str(error)

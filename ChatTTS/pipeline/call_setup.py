@@ -1,0 +1,87 @@
+"""From the arguments of ``infer`` or ``stream`` to a call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ConfigError
+from ..model.generation import Cancellation
+from ..params import InferCodeParams
+from .call import InferCall
+from .call_arguments import (
+    checked_batch,
+    checked_durations,
+    checked_first,
+    checked_guard,
+    checked_texts,
+)
+from .fitting.learning import fitting_of
+from .head_search import alignment_heads, can_emphasise
+from .model import Model
+from .utterances import Ends, Reading, utterances_of, word_reader
+
+
+def set_up_call(
+    model: Model,
+    text: str | Sequence[str],
+    reading: Reading,
+    params: InferCodeParams,
+    cancelled: Cancellation,
+    *,
+    split_text: bool,
+    max_split_batch: int,
+    is_stream: bool,
+    is_strict: bool,
+    word_times: bool,
+    guard: str | None,
+    duration: Any,
+    ends: Ends,
+    first: int = 0,
+) -> InferCall:
+    """Return a call with its utterances; see ``Chat.infer`` for the arguments.
+
+    What a checkpoint needs for the times of words, and for texts that have a time, is found now.
+
+    Args:
+        is_stream: whether all texts are given out side by side.
+        is_strict: raise where a text has nothing to speak.
+        ends: silence at both ends of each text.
+        first: number of the text's first utterance in a longer text.
+
+    Raises:
+        TextError, ConfigError, EngineUnavailableError, AudioError: as ``Chat.infer``.
+    """
+    checked_guard(guard)
+    first = checked_first(first)
+    texts = checked_texts(text)
+    durations = checked_durations(duration, text, texts)
+    is_timed = any(seconds is not None for seconds in durations)
+    # A stream gives all texts at once, so all of them are generated at once.
+    together = len(texts) if is_stream or not split_text else 1
+    if split_text:
+        together = max(together, checked_batch(max_split_batch))
+    if is_timed and ends != Ends():
+        raise ConfigError(
+            "a duration is that of the speech alone: leave out silence_before and silence_after"
+        )
+    aligns = word_times or guard is not None or is_timed or can_emphasise(model, texts)
+    read = word_reader(reading) if aligns else None
+    found = utterances_of(
+        model,
+        texts,
+        reading,
+        read=read,
+        split_text=split_text,
+        first=first,
+        is_strict=is_strict,
+        ends=ends,
+    )
+    if model.gpt.batches_itself and not is_stream:
+        together = len(found.utterances)
+    show = params.show_tqdm
+    heads = () if read is None else alignment_heads(model, cancelled, show=show)
+    fitting = None
+    if is_timed:
+        fitting = fitting_of(model, heads, texts, durations, cancelled, show=show)
+    return InferCall(model, found, max(1, together), cancelled, read, heads, guard, fitting)

@@ -1,0 +1,1 @@
+"""Tests of speech that fits its time."""

@@ -16,13 +16,12 @@ import numpy as np
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..errors import ChatTTSError
 from ..model.generation import FinishReason
-from ..text.tags import without_border_breaks
 from ..utils.locks import ChangeNotifier, WakeSignal
 from .alignment.utterance_alignment import UtteranceAlignment
 from .decode.schedules import PlaybackClock
 from .decode.utterance_decoder import UtteranceDecoder
 from .decode.worker import DecodeClient, DecodeJob, DecodeWorker
-from .results import Fault, Piece, SpokenText, SpokenUtterance
+from .results import Piece, SpokenText, SpokenUtterance
 from .utterance import Sound, Utterance, UtteranceUpdate
 from .utterance_shape import UtteranceShape
 
@@ -49,7 +48,6 @@ class UtteranceJob(DecodeJob):
         generated: samples that are decoded, or would be if all present frames were.
         alignment: gives the words, once the first frames came and if their times are wanted.
         shape: changes the samples, where the text asks for that and the first frames came.
-        hidden_faults: those whose place in the changed samples is not known yet.
         words_given, faults_given: how many of the words and of the faults the consumer took.
     """
 
@@ -67,7 +65,6 @@ class UtteranceJob(DecodeJob):
         self.generated = 0
         self.alignment: UtteranceAlignment | None = None
         self.shape: UtteranceShape | None = None
-        self.hidden_faults: list[Fault] = []
         self.words_given = self.faults_given = 0
         self._buffer = buffer
 
@@ -75,15 +72,9 @@ class UtteranceJob(DecodeJob):
         """Add the words that are final by now to those that the caller sees."""
         if self.shape is not None:
             self.spoken.words += self.shape.take_words()
-            self._find_faults(self.shape)
+            self.spoken.faults += self.shape.take_faults()
         elif self.alignment is not None:
             self.spoken.words += self.alignment.words_from(len(self.spoken.words))
-
-    def _find_faults(self, shape: UtteranceShape) -> None:
-        placed = [shape.placed(fault) for fault in self.hidden_faults]
-        self.spoken.faults += [fault for fault in placed if fault is not None]
-        pairs = zip(self.hidden_faults, placed, strict=True)
-        self.hidden_faults = [fault for fault, place in pairs if place is None]
 
     @property
     def is_spent(self) -> bool:
@@ -146,11 +137,10 @@ class UtteranceJob(DecodeJob):
         ends = self.decoder.is_complete and self.decoder.finish is not FinishReason.ABORT
         if not begins and not (ends and is_heard):
             return samples
-        before, _, after = without_border_breaks(self.spoken.text)
         u = self.utterance
-        first = (_samples(before) + u.before) * (begins and not u.cuts_start)
-        last = (_samples(after) + u.after) * (ends and not u.cuts_end)
-        return np.pad(samples, (first, last))
+        before, after = u.silence_around(self.spoken.text)
+        first, last = begins and not u.cuts_start, ends and not u.cuts_end
+        return np.pad(samples, (before * first, after * last))
 
     def fail(self, error: BaseException) -> None:
         """End the whole call with ``error``."""
@@ -322,11 +312,11 @@ class WaveformAssembler(DecodeClient):
         job = self._jobs[u.text_index, u.index]
         job.spoken.text = u.shown
         job.alignment = update.alignment
-        if job.shape is None and u.is_shaped:
+        if job.shape is None and u.is_shaped and update.sound is None:
             job.shape = UtteranceShape(u)
         if delta.finish is not None:
             job.find_words()
-        (job.spoken.faults if job.shape is None else job.hidden_faults).extend(update.faults)
+        (job.spoken.faults.extend if job.shape is None else job.shape.add_faults)(update.faults)
         job.spoken.attempts = update.attempts
         if update.sound is not None:
             job.take_sound(update.sound, delta.finish)
@@ -499,10 +489,6 @@ class WaveformAssembler(DecodeClient):
         self._is_awaited = True
         self._notifier.notify()
         self.worker.wake()
-
-
-def _samples(seconds: float) -> int:
-    return round(seconds * SAMPLE_RATE)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

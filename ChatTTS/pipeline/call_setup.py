@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ConfigError
+from ..errors import ConfigError, shown
 from ..model.generation import Cancellation
 from ..params import InferCodeParams
+from ..text.emphasis import has_emphasis
 from .call import InferCall
 from .call_arguments import (
     checked_batch,
@@ -20,6 +22,8 @@ from .fitting.learning import fitting_of
 from .head_search import alignment_heads, can_emphasise
 from .model import Model
 from .utterances import Ends, Reading, utterances_of, word_reader
+
+logger = logging.getLogger(__name__)
 
 
 def set_up_call(
@@ -65,6 +69,9 @@ def set_up_call(
         raise ConfigError(
             "a duration is that of the speech alone: leave out silence_before and silence_after"
         )
+    for one, seconds in zip(texts, durations, strict=True):
+        if seconds is not None and has_emphasis(one):
+            logger.warning("%s: emphasis has no effect where the speech has a time", shown(one))
     aligns = word_times or guard is not None or is_timed or can_emphasise(model, texts)
     read = word_reader(reading) if aligns else None
     found = utterances_of(

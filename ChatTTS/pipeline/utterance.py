@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..audio.samples import Samples
+from ..audio.samples import SAMPLE_RATE, Samples
 from ..model.generation import Delta
 from ..text.emphasis import Emphasis
 from ..text.pronunciation.stand_ins import words_shown
@@ -54,6 +54,18 @@ class Utterance:
     def spoken(self) -> str:
         """The text that the model is given: breaks at its borders become silence instead."""
         return without_border_breaks(self.text).spoken
+
+    def silence_around(self, text: str | None = None) -> tuple[int, int]:
+        """Return the samples of silence that pauses and breaks put before and after it.
+
+        Args:
+            text: with the breaks; the utterance's own by default.
+        """
+        before, _, after = without_border_breaks(self.text if text is None else text)
+        return (
+            round(before * SAMPLE_RATE) + self.before,
+            round(after * SAMPLE_RATE) + self.after,
+        )
 
     @property
     def shown(self) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TypeVar
 
 from ..audio.samples import SAMPLE_RATE, Samples
-from ..text.tags import without_border_breaks
 from .alignment.utterance_alignment import UtteranceAlignment
 from .edges import Edges
 from .emphasiser import Emphasiser
@@ -25,16 +25,16 @@ class UtteranceShape:
     """
 
     def __init__(self, utterance: Utterance) -> None:
-        before, _, after = without_border_breaks(utterance.text)
-        self._origin = utterance.before + round(before * SAMPLE_RATE)
-        last = utterance.after + round(after * SAMPLE_RATE)
+        self._origin, last = utterance.silence_around()
         self._edges = Edges(
             self._origin if utterance.cuts_start else None, last if utterance.cuts_end else None
         )
         self._emphasiser = Emphasiser(utterance.emphases)
         self._has_sound = False
         self._heard = 0  # words of the alignment
-        self._words: deque[Word] = deque()  # those whose place is not known yet
+        # Those whose place is not known yet.
+        self._words: deque[Word] = deque()
+        self._faults: list[Fault] = []
 
     def push(
         self,
@@ -69,6 +69,16 @@ class UtteranceShape:
             self._words.popleft()
             taken.append(placed)
         return taken
+
+    def add_faults(self, faults: Iterable[Fault]) -> None:
+        """Take faults by their places in the samples of the decoder."""
+        self._faults += faults
+
+    def take_faults(self) -> list[Fault]:
+        """Return the faults whose place in the sound is known, each once."""
+        pairs = [(fault, self.placed(fault)) for fault in self._faults]
+        self._faults = [fault for fault, place in pairs if place is None]
+        return [place for _, place in pairs if place is not None]
 
     def placed(self, part: T) -> T | None:
         """Return a word or fault where it is heard; ``None`` while that is not known."""

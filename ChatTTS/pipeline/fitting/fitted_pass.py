@@ -17,7 +17,6 @@ from ...audio.samples import SAMPLE_RATE
 from ...errors import shown
 from ...model.generation import Cancellation, Delta, FinishReason
 from ...model.tokenizer import spoken_part
-from ...text.tags import without_border_breaks
 from ..model import Model
 from ..results import DurationError, Fit
 from ..speech_lengths import SPEED_TAG, Pace, SpeechLengths, units_of
@@ -151,15 +150,11 @@ class FittedPass:
             open_goals = [(text, goal) for text, goal in open_goals if not goal.is_met()]
 
     def _candidate(self, utterance: Utterance) -> Candidate:
-        before, _, after = without_border_breaks(utterance.text)
         units = units_of(self._model.tokenizer, spoken_part(utterance.spoken))
         return Candidate(
             utterance,
             self._lengths.seconds(units),
-            (
-                round(before * SAMPLE_RATE) + utterance.before,
-                round(after * SAMPLE_RATE) + utterance.after,
-            ),
+            utterance.silence_around(),
         )
 
     def _request(self, text: Timed, candidate: Candidate, pace: Pace) -> TakeRequest:

@@ -456,3 +456,14 @@ def test_the_bundled_voice_fits_a_range_of_times(velocity: Chat, seconds: float)
     waveforms = spoken(velocity, SENTENCE, seconds, params={"spk_emb": "miles"})
     check_exact(waveforms[0], seconds)
     assert waveforms.faults == [[]]
+
+
+def test_silence_at_the_ends_is_no_part_of_a_duration(chat: Chat) -> None:
+    for ends in ({"silence_before": 0.2}, {"silence_after": 0.0}):
+        with pytest.raises(ConfigError, match="leave out silence_before"):
+            chat.infer(TEXT, duration=2.0, skip_refine_text=True, **ends)
+
+
+def test_a_document_tells_its_durations_itself(chat: Chat) -> None:
+    with pytest.raises(ConfigError, match="<prosody duration"):
+        chat.infer("<speak>come here</speak>", duration=2.0, skip_refine_text=True)

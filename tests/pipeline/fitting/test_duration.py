@@ -459,7 +459,8 @@ def test_the_bundled_voice_fits_a_range_of_times(velocity: Chat, seconds: float)
 
 
 def test_silence_at_the_ends_is_no_part_of_a_duration(chat: Chat) -> None:
-    for ends in ({"silence_before": 0.2}, {"silence_after": 0.0}):
+    both: list[dict[str, Any]] = [{"silence_before": 0.2}, {"silence_after": 0.0}]
+    for ends in both:
         with pytest.raises(ConfigError, match="leave out silence_before"):
             chat.infer(TEXT, duration=2.0, skip_refine_text=True, **ends)
 

@@ -27,8 +27,11 @@ STRENGTHS = {
 
 _ATTRIBUTE = r"""\s+(?:time|strength)\s*=\s*(?:"[^"<>]*"|'[^'<>]*')"""
 _BREAK = rf"<break(?P<break>(?:{_ATTRIBUTE})*)\s*/?>(?:\s{{0,64}}</break\s*>)?"
-MARK = re.compile(rf"\[pause:(?P<pause>[^\[\]]*)\]|{_BREAK}")
+_PAUSE = r"\[pause:(?P<pause>[^\[\]]*)\]"
+MARK = re.compile(rf"{_PAUSE}|{_BREAK}")
 """A pause, or a break as other vendors allow it in plain text."""
+# Each begins with a fixed word, for which megabytes are searched quickly.
+_EITHER = (re.compile(_PAUSE), re.compile(_BREAK))
 _FIRST_BREAK = re.compile(rf"\s{{0,64}}{_BREAK}")
 # Signs of a short pause, which a break of no length takes away.
 _WEAK = (",", ";", ":", "，", "、", "；", "：")
@@ -123,7 +126,7 @@ def blank_marks(text: str) -> str:
 
 def total_pause(text: str) -> float:
     """Return the seconds of all pauses of a text; raises as :func:`paused_parts`."""
-    return sum(map(pause_seconds, MARK.finditer(text)))
+    return sum(pause_seconds(mark) for kind in _EITHER for mark in kind.finditer(text))
 
 
 def without_empty_breaks(text: str) -> str:
@@ -168,16 +171,17 @@ def _part(
 
 
 def pause_seconds(mark: re.Match[str]) -> float:
-    """Return the seconds of a match of ``MARK``.
+    """Return the seconds of a match of ``MARK``, or of one of its two kinds.
 
     Raises:
         TextError: its value cannot be read.
     """
-    if mark["break"] is None:
-        found = seconds(mark["pause"])
+    values = mark.groupdict()
+    if values.get("break") is None:
+        found = seconds(values["pause"])
         wanted = "a pause: write [pause:1.5s] or [pause:300ms]"
     else:
-        values = dict(_VALUE.findall(mark["break"]))
+        values = dict(_VALUE.findall(values["break"]))
         found = break_seconds(values.get("time"), values.get("strength"))
         wanted = f'a break: write <break time="1.5s"/>, or a strength of {", ".join(STRENGTHS)}'
     if found is None:

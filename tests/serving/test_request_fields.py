@@ -174,6 +174,17 @@ def test_the_key_has_what_decides_the_speech(name: str) -> None:
     assert (plain.deciding != changed.deciding) == (name in DECIDING)
 
 
+@pytest.mark.parametrize("name", ["duration", "silence_before", "silence_after"])
+def test_the_key_has_the_seconds_that_the_engine_gets(name: str) -> None:
+    """The encoder changes the tempo, so a longer time at a higher tempo is equal sound."""
+    asked = dict[str, Any]({name: 2.0})
+    slow, fast = (SpeechRequest("Hello.", seed=1, speed=speed, **asked) for speed in (1.0, 2.0))
+    assert (slow.job_fields[name], fast.job_fields[name]) == (2.0, 4.0)
+    assert slow.deciding != fast.deciding
+    longer = SpeechRequest("Hello.", seed=1, **dict[str, Any]({name: 4.0}))
+    assert longer.deciding == fast.deciding
+
+
 def test_what_the_engine_gets_is_in_the_key() -> None:
     request = SpeechRequest("Hello.", seed=1)
     assert (request.job_fields.keys() | {"tags"}) - {"sampling"} <= request.deciding.keys()

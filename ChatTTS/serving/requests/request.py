@@ -18,7 +18,7 @@ from ..errors import BadRequestError
 # Fields of requests alone that decide the speech, and those of jobs.
 _DECIDING = ("text", "tags", "refine_tags", "first_utterance")
 _OF_JOBS = ("text", "sampling", "seed", "refine_tags", "first_utterance")
-_ENDS = ("silence_before", "silence_after")
+_TIMES = ("duration", "silence_before", "silence_after")
 _ID_LENGTH = 12
 # A header has at most some kB. A character may take 12 bytes in it.
 _SHOWN_WARNINGS, _LONGEST_WARNING = 5, 100
@@ -168,25 +168,22 @@ class SpeechRequest(RequestFields):
         return [name for name, wants in asked.items() if wants]
 
     @property
-    def own_duration(self) -> float | None:
-        """The seconds of the speech before the encoder changes its tempo."""
-        return None if self.duration is None else self.duration * self.speed
-
-    @property
     def job_fields(self) -> dict[str, Any]:
         """The fields of a ``SpeechJob``, beside the voice."""
         names = (*_OF_JOBS, *(each.name for each in fields(Manner)))
-        values = {name: getattr(self, name) for name in names} | {"duration": self.own_duration}
-        # The tempo is changed afterwards, and with it the silence.
-        ends = {name: values[name] for name in _ENDS if values[name] is not None}
-        return values | {name: seconds * self.speed for name, seconds in ends.items()}
+        return {name: getattr(self, name) for name in names} | self._before_tempo
 
     @property
     def deciding(self) -> dict[str, Any]:
         """Everything that the samples, words and faults depend on, beside the voice."""
         names = (each.name for each in REQUEST_FIELDS if each.decides)
-        found = {name: getattr(self, name) for name in (*_DECIDING, *names)}
-        return found | {"duration": self.own_duration}
+        return {name: getattr(self, name) for name in (*_DECIDING, *names)} | self._before_tempo
+
+    @property
+    def _before_tempo(self) -> dict[str, float]:
+        """The given seconds as the model speaks them; the encoder changes their tempo."""
+        given = {name: getattr(self, name) for name in _TIMES}
+        return {name: value * self.speed for name, value in given.items() if value is not None}
 
     @property
     def shown_warnings(self) -> list[str]:

@@ -143,7 +143,7 @@ class Soak:
             await asyncio.gather(
                 load.run(self.figures["rate"], self.is_over, self.args.seed), *beside
             )
-            await disturbance.sweep(speaking, None)
+            await disturbance.sweep(speaking, 0.0)
             if "front" in self.servers:
                 await self._all_replicas(self.servers["front"])
         finally:

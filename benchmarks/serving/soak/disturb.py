@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,8 @@ _VOICES, _SCRIPTS = "/v1/audio/voices", "/v1/audio/scripts"
 _REST = "REST, pcm"
 _SHORT = "The boats come home before it is dark."
 BLENDS = ("clara:0.7,edith:0.3", "clara:0.2,edith:0.8")
+# Seconds after which no client still follows its script, on a busy machine too.
+_LONGEST_SCRIPT = 900.0
 _ASLEEP_WITHIN = 120.0  # seconds without a request, of a server that unloads after 20
 
 
@@ -147,31 +150,22 @@ class Disturbance:
 
     async def sweeps(self, servers: Sequence[SoakServer], every: float) -> None:
         """Delete the scripts that clients left behind."""
-        seen: set[str] = set()
         while not self.is_over():
-            seen = await self.sweep(servers, seen)
+            await self.sweep(servers, _LONGEST_SCRIPT)
             await self.rest(every)
 
-    async def sweep(self, servers: Sequence[SoakServer], seen: set[str] | None) -> set[str]:
-        """Delete scripts that were there before; return those that are there now.
-
-        Args:
-            seen: scripts that were there before; ``None`` for all.
-        """
-        found = set()
+    async def sweep(self, servers: Sequence[SoakServer], age: float) -> None:
+        """Delete the scripts that were sent at least so many seconds ago."""
         for server in servers:
             try:
                 async with client() as http:
                     listed = (await http.get(server.place.url + _SCRIPTS)).json()["data"]
-                    for name in (script["id"] for script in listed):
-                        if seen is None or name in seen:
-                            await http.delete(f"{server.place.url}{_SCRIPTS}/{name}")
+                    for script in listed:
+                        if time.time() - script["created_at"] >= age:
+                            await http.delete(f"{server.place.url}{_SCRIPTS}/{script['id']}")
                             self.tally.events["left scripts deleted"] += 1
-                        else:
-                            found.add(name)
             except httpx.HTTPError:
                 self.tally.events["sweeps of scripts that failed"] += 1
-        return found
 
 
 class _ActError(Exception):

@@ -122,6 +122,14 @@ def with_silence(
     return tuple(kept)
 
 
+def before_tempo(segments: Sequence[Segment], tempo: float) -> tuple[Segment, ...]:
+    """Return segments with the durations that their speech has before a tempo is changed."""
+    return tuple(
+        each if each.duration is None else replace(each, duration=each.duration * tempo)
+        for each in segments
+    )
+
+
 def cuts_of(segments: Sequence[Segment]) -> list[dict[str, float | None]]:
     """Return the fields of a job for each segment: its duration, and cuts where a pause is exact.
 

@@ -76,6 +76,13 @@ def test_ssml_has_durations_of_its_own(server: RunningServer) -> None:
     assert len(answer.content) - len(alone.content) == 2 * round(2.4 * 24_000)
 
 
+def test_the_tempo_of_the_request_keeps_the_durations_of_ssml(server: RunningServer) -> None:
+    ssml = f'<speak><prosody duration="2s">{TEXT}</prosody></speak>'
+    answer = ask(server, input=ssml, speed=1.25)
+    assert answer.status_code == 200, answer.text
+    assert len(answer.content) == 2 * 2 * 24_000
+
+
 def test_a_time_that_is_too_short_is_refused_with_the_shortest_one(server: RunningServer) -> None:
     for fields in ({"duration": 0.5}, {"duration": 0.5, "stream": False}):
         answer = ask(server, **fields)

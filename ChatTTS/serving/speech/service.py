@@ -14,7 +14,7 @@ from typing import TypeVar
 from ...audio.samples import Samples, digest_of
 from ...errors import ChatTTSError, ConfigError, EngineDeadError
 from ...languages import language_choice
-from ...longform.segments import with_silence
+from ...longform.segments import before_tempo, with_silence
 from ...model.lora.names import BASE, chosen_adapter
 from ...text.documents import is_ssml
 from ...text.emphasis import has_emphasis
@@ -426,7 +426,8 @@ class SpeechService:
         def found(name: str | None) -> Mapping[str, str]:
             return job.voice if name is None else self._voice(name, request.adapter).parameters
 
-        segments = with_silence(request.segments, job.silence_before, job.silence_after)
+        segments = before_tempo(request.segments, request.speed)
+        segments = with_silence(segments, job.silence_before, job.silence_after)
         stream = SegmentStream(self.model, jobs_of(segments, job, found), segments, interrupt)
         await stream.open()
         return stream

@@ -417,7 +417,7 @@ class Chat(ScriptCalls):
                 split_text, max_split_batch, params_refine_text, params_infer_code, interrupt,
                 lexicon, silence_before, silence_after, reads_ssml: as in :meth:`infer`.
             first_utterance: number of the text's first utterance in a longer text that is spoken
-                in parts; with the same seed they then sound as they would in the whole.
+                in parts; with an equal seed they then sound as they would in the whole.
             word_times: find when each word is spoken, for ``Piece.words``.
             guard: as in :meth:`infer`, and for ``Piece.faults``; ``retry`` ignores ``low_latency``.
             duration: seconds that the speech shall take, as in :meth:`infer`.

@@ -39,7 +39,7 @@ _XMP = (
 
 @dataclass(frozen=True)
 class Mark:
-    """What a file says of its sound, beside that it is synthetic and by which software.
+    """The mark of a file: its sound is synthetic, made by this software, and more if it is given.
 
     Attributes:
         day: of the making; ``None`` leaves it out.

@@ -59,7 +59,7 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What the manifest of a file says.
+    """The statements of the manifest of a file.
 
     Attributes:
         is_intact: whether the signature is valid and the file is as it was signed.

@@ -33,7 +33,7 @@ _DAY = ("ICRD", "DATE", "TDRC", "TDEN", "\xa9day", "CreateDate")
 
 @dataclass(frozen=True)
 class FoundMark:
-    """What the tags of a file say. Any program can write and remove tags, so they prove nothing.
+    """The statements of a file's tags. Any program can write and remove them: they prove nothing.
 
     Attributes:
         format: of the file, such as ``WAV``; ``None`` for an unknown one.

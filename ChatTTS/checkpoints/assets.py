@@ -103,7 +103,7 @@ class AssetFolder:
 
     @property
     def speech_lengths(self) -> Path:
-        """How long it speaks, as it was learned from its own speech; the file is optional."""
+        """The lengths of its speech, learned from what it spoke; the file is optional."""
         return self.asset / "speech_lengths.json"
 
     def missing(self) -> list[str]:

@@ -89,7 +89,7 @@ class Role:
 
 
 class Late(str, Enum):
-    """What becomes of speech that is longer than its duration, where it is as short as can be.
+    """The choices for speech that is longer than its duration although it is as short as can be.
 
     Members:
         SHIFT: it is spoken to its end, and a cue that it reaches begins later.

@@ -1,4 +1,4 @@
-"""What a loaded checkpoint shows of itself once: found by the first call that wants it."""
+"""Properties of a loaded checkpoint that the first call that wants them searches for."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class Fault(_Timed):
 
 @dataclass(frozen=True)
 class Fit:
-    """How a text was made to fit its time.
+    """The changes by which a text was made to fit its time.
 
     Attributes:
         duration: the seconds that were asked for.
@@ -233,7 +233,7 @@ class Waveforms(list[NDArray[np.float32]]):
 
     @property
     def fits(self) -> list[Fit | None]:
-        """How each text was made to fit its time; ``None`` for one that was given none."""
+        """The fit of each text to its time; ``None`` for one that was given none."""
         return [row.fit for row in self.rows]
 
 

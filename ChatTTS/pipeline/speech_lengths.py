@@ -1,4 +1,4 @@
-"""How long a checkpoint speaks: seconds of a text, and how its speed tags change them."""
+"""Lengths of a checkpoint's speech: seconds of a text, and how its speed tags change them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPEED_TAG = re.compile(r"\[speed_\d\]")
 
 @dataclass(frozen=True)
 class Units:
-    """What of an utterance takes time.
+    """The parts of an utterance that take time.
 
     Attributes:
         han: text positions that speak a Chinese character.

@@ -84,7 +84,7 @@ class Goal:
         """Return the paces of the takes to draw next, for each utterance.
 
         Args:
-            is_greedy: whether a pace always gives the same take.
+            is_greedy: whether all takes of a pace are equal.
         """
         seconds = max(0.01, self._seconds)
         factor = seconds / max(0.01, sum(each.expected for each in self.candidates))

@@ -33,7 +33,7 @@ class Part:
         samples: float32 (n,), from its first sound to its last.
         pauses: in these samples, in order.
         before: silence that the text puts before it, of a fixed length.
-        after: the same after it.
+        after: silence after it, likewise.
         border: the pause to the next utterance; ``None`` for the last one.
     """
 

@@ -81,7 +81,7 @@ class Run:
 
     @cached_property
     def end(self) -> Edges:
-        """What holds back the end of its samples, where that has a length of its own."""
+        """The buffer of the end of its samples, where the silence there has a length of its own."""
         return self.config.held_end()
 
     @property

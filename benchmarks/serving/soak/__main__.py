@@ -80,12 +80,12 @@ class Soak:
 
     @property
     def seconds(self) -> float:
-        """How long the load should last."""
+        """Return the seconds that the load should last."""
         return float(self.args.hours * 3600)
 
     @property
     def warm_up(self) -> float:
-        """How many seconds of the beginning are left out of the slopes."""
+        """Return the seconds of the beginning that are left out of the slopes."""
         return warm_up_seconds(self.seconds, 60 * self.args.warm_up)
 
     def stop(self) -> None:

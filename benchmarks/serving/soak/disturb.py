@@ -1,4 +1,4 @@
-"""What happens to the servers beside the load: kills, voices that come and go, sleep."""
+"""Disturbances of the servers beside the load: kills, voices that come and go, sleep."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _OWN = 1  # connection, by which the metrics are asked
 
 @dataclass(frozen=True)
 class End:
-    """What a server left once it had ended.
+    """The things that a server left once it had ended.
 
     Attributes:
         status: its exit status.

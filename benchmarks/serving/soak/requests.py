@@ -1,4 +1,4 @@
-"""What a client asks, where, and what it hears."""
+"""Requests of clients, the places that they ask, and the answers that they hear."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REFUSALS = re.compile(
 
 @dataclass(frozen=True)
 class Place:
-    """Where a server is on this machine.
+    """The place of a server on this machine.
 
     Attributes:
         http, grpc, wyoming, mcp: its ports; 0 where it has no such interface.
@@ -81,7 +81,7 @@ class UnansweredError(Exception):
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the server refused for want of room or time."""
+        """Return whether the server refused for want of room or time."""
         return self._status == 429 or _REFUSALS.search(self._said) is not None
 
 

@@ -17,7 +17,7 @@ _NOW_AND_RESET = struct.pack("ii", 1, 0)
 
 @dataclass(frozen=True)
 class Conduct:
-    """How a client behaves.
+    """The behaviour of a client.
 
     Attributes:
         kind: ``stay``, ``cancel``, ``cut``, ``half close`` or ``slow``.
@@ -29,7 +29,7 @@ class Conduct:
 
     @property
     def leaves(self) -> bool:
-        """Whether the client may not get its whole answer."""
+        """Return whether the client may not get its whole answer."""
         return self.kind in ("cancel", "cut", "half close")
 
 

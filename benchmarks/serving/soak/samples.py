@@ -19,7 +19,7 @@ _TICK = 1.0
 
 @dataclass(frozen=True)
 class Sample:
-    """What the servers hold at a moment.
+    """The resources that the servers hold at a moment.
 
     Attributes:
         at: seconds since the start of the soak.

@@ -99,7 +99,7 @@ class SoakServer:
 
     @property
     def runs(self) -> bool:
-        """Whether the process has not ended."""
+        """Return whether the process has not ended."""
         return self._process.poll() is None
 
     def wait_until_ready(self) -> None:

@@ -1,4 +1,4 @@
-"""How requests ended: counts, faults, and the gaps in which the whole machine stood still."""
+"""Ends of requests: counts, faults, and the gaps in which the whole machine stood still."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes of this machine hold, as Linux tells it."""
+"""Resources of the processes of this machine, as Linux tells them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Holding:
-    """What a process holds at a moment; memory is in megabytes.
+    """The resources of a process at a moment; memory is in megabytes.
 
     Attributes:
         rss: resident memory.

@@ -168,6 +168,11 @@ class _Reader:
         self.end(Join.PARAGRAPH if tag_of(element) == "p" else Join.SENTENCE)
 
     def pause(self, element: _Element, manner: _Manner, depth: int) -> None:
+        """Read a break. A text in it, which only some vendors allow, is spoken after it."""
+        self.add_silence(element)
+        self.inside(element, manner, depth)
+
+    def add_silence(self, element: _Element) -> None:
         silence = break_seconds(element.get("time"), element.get("strength"))
         if silence is None:
             raise self.place(element).error(
@@ -256,6 +261,7 @@ class _Reader:
             raise self.place(element).error("<mark> needs a name")
         self.end(Join.NONE)
         self.marks.append(name)
+        self.inside(element, manner, depth)
 
     def phoneme(self, element: _Element, manner: _Manner, depth: int) -> None:
         written = unwrapped("".join(str(part) for part in element.itertext()))

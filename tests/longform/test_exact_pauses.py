@@ -82,6 +82,9 @@ def text_of(inside: str) -> list[str]:
         ),
         ('a, <break strength="none"/> b', ["a b"]),
         ('a, <break time="0s"/> b', ["a b"]),
+        ('a <break strength="none">b</break> c', ["a b c"]),
+        ("a <break>b</break> c", ["a", "b c"]),
+        ('a <mark name="here">b</mark> c', ["a", "b c"]),
         ("a <break/> b", ["a", "b"]),
     ],
 )

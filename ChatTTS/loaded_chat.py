@@ -44,3 +44,6 @@ class LoadedChat(Protocol):
 
     def sample_random_speaker(self) -> str:
         """Return the speaker string of a random person."""
+
+    def sample_audio_speaker(self, wav: Any, *, sample_rate: int, trim: bool) -> str:
+        """Return the sample prompt of a recording."""

@@ -114,6 +114,12 @@ def _add_script_options(parser: Parser) -> None:
         choices=("retry", "report"),
         help="look for skipped and repeated words; `retry` speaks such a sentence again",
     )
+    group.add_argument(
+        "--steady",
+        choices=("retry", "report"),
+        help="compare voice, loudness and pace of each sentence with the usual ones of its voice; "
+        "`retry` speaks a sentence again that leaves them",
+    )
 
 
 def _add_time_options(parser: Parser) -> None:
@@ -251,6 +257,7 @@ def _settings(args: argparse.Namespace) -> ReadSettings:
             lexicon=read_lexicon(args.lexicon),
             word_times=args.subtitles is not None,
             guard=args.guard,
+            steady=args.steady,
             parameters=sampling,
             side_by_side=args.side_by_side,
             **silence_arguments(args),

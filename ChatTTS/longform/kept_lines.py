@@ -26,10 +26,17 @@ _MOST_BYTES = 1 << 30
 
 @dataclass(frozen=True)
 class SpokenPart:
-    """An utterance of a line: its text as it was spoken, and its number of samples."""
+    """An utterance of a line.
+
+    Attributes:
+        text: as it was spoken.
+        samples: their number.
+        faults: what is wrong with it, as text for a reader.
+    """
 
     text: str
     samples: int
+    faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +121,7 @@ class KeptLines:
         values: dict[str, Any] = json.loads(data[head:end])
         return SpokenLine(
             np.frombuffer(data, dtype="<f4", offset=end + 1).astype(np.float32, copy=False),
-            tuple(SpokenPart(**part) for part in values["parts"]),
+            tuple(map(_part, values["parts"])),
             tuple(Word(**word) for word in values["words"]),
         )
 
@@ -169,3 +176,8 @@ class KeptLines:
                 f"the folder {self.folder} {problem}: {error.strerror or error}; the lines in it "
                 "are not lost, and the next run continues from them"
             ) from error
+
+
+def _part(values: dict[str, Any]) -> SpokenPart:
+    """Return an utterance as a file has it."""
+    return SpokenPart(**{**values, "faults": tuple(values.get("faults", ()))})

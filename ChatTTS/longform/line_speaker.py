@@ -120,7 +120,7 @@ class LineSpeaker:
         key = planned.key
         if key is None or self._kept.has(key):
             return
-        with self._room.taken(planned.utterances):
+        with self._room.taken(len(planned.texts)):
             if stop.is_set():
                 raise self._interrupted()
             spoken = self._voice.speak(planned, stop)

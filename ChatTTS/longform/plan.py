@@ -22,6 +22,7 @@ from ..text.pauses import paused_parts
 from ..version import __version__
 from ..voices import VoiceLibrary, find_voice
 from .planned import PlannedLine
+from .references import with_references
 from .script import Line, Script, Style
 from .settings import ReadSettings, Role
 
@@ -111,7 +112,9 @@ class Planner:
         Raises:
             ScriptError: a line cannot be spoken.
         """
-        return tuple(self._planned(line) for line in script.lines)
+        plan = tuple(self._planned(line) for line in script.lines)
+        steady = self._settings.steady
+        return plan if steady is None else with_references(plan, steady)
 
     def _planned(self, line: Line) -> PlannedLine:
         try:
@@ -131,7 +134,7 @@ class Planner:
             arguments, tempo = {**arguments, "duration": line.duration}, 1.0
         decides = json.dumps(deciding, ensure_ascii=True)
         key = hashlib.sha256(decides.encode()).hexdigest()
-        return PlannedLine(line, key, arguments, tempo, len(texts))
+        return PlannedLine(line, key, arguments, tempo, tuple(texts))
 
     def _fit(self, line: Line) -> list[Any]:
         """Return what decides how the speech of a line is fitted to its duration."""

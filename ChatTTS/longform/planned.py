@@ -9,6 +9,17 @@ from typing import Any
 from .script import Line
 
 
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """Utterances by which a voice shows how it is usually heard.
+
+    Attributes:
+        texts: normalised, as they go into the model.
+    """
+
+    texts: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class PlannedLine:
     """A line, and how it is spoken.
@@ -18,11 +29,13 @@ class PlannedLine:
         key: the hash of everything that decides its speech; ``None`` for silence.
         arguments: for what speaks it, such as those of ``Chat.infer`` without the text.
         tempo: factor of the tempo of its speech.
-        utterances: the number of parts that the model speaks in one go, as far as it is known.
+        texts: the parts that the model speaks in one go, normalised, as far as they are known.
+        reference: of its voice; ``None`` where no comparison is wanted.
     """
 
     line: Line
     key: str | None
     arguments: Mapping[str, Any]
     tempo: float
-    utterances: int = 0
+    texts: tuple[str, ...] = ()
+    reference: Reference | None = None

@@ -14,12 +14,13 @@ from .chat_voice import ChatVoice
 from .cues import with_durations
 from .files import parse_script
 from .kept_lines import KeptLines
-from .line_speaker import LineSpeaker
+from .line_speaker import LineSpeaker, LineVoice
 from .marks import expanded
 from .plan import Planner, checkpoint_hash
 from .recording import Recording
 from .script import Script
 from .settings import ReadSettings
+from .steady_voice import SteadyVoice
 
 if TYPE_CHECKING:
     from ..loaded_chat import LoadedChat
@@ -74,6 +75,9 @@ def read_aloud(
         folder = temporary.name
     kept = KeptLines(Path(folder))
     usual = SIDE_BY_SIDE if model.gpt.batches_itself else 1
-    voice = ChatVoice(chat, logger.warning)
+    own = ChatVoice(chat, logger.warning)
+    voice: LineVoice = own
+    if settings.steady is not None:
+        voice = SteadyVoice(own, settings.steady == "retry", logger.warning)
     speaker = LineSpeaker(voice, kept, settings.side_by_side or usual, interrupt)
     return Recording(whole, plan, speaker, kept, settings, temporary)

@@ -141,6 +141,11 @@ class Recording:
             cursor = piece.end
             yield piece
 
+    def spoken_lines(self) -> Iterator[tuple[Line, SpokenLine]]:
+        """Iterate over the lines as the model speaks them, before pauses, tempo and times."""
+        for planned, spoken in self._speaker.lines(self._plan):
+            yield planned.line, spoken
+
     def levelled(self, target: Loudness | None = None) -> Iterator[SpokenPiece]:
         """Iterate over the pieces at a loudness, for listeners who do not wait for the whole work.
 

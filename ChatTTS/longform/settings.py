@@ -118,6 +118,8 @@ class ReadSettings:
         lexicon: applied to each line before anything else.
         word_times: find when each word is spoken.
         guard: as in ``Chat.infer``.
+        steady: compare voice, loudness and pace of each utterance with those that are usual for
+            its voice: ``retry`` speaks again what leaves them, ``report`` only tells it.
         parameters: further fields of ``InferCodeParams``.
         side_by_side: lines that are generated at once; ``None`` takes 8 on velocity, else 1.
         fastest: the most that a cue is sped up to end before the next one, from 1 to 2.
@@ -136,6 +138,7 @@ class ReadSettings:
     lexicon: Lexicon = field(default_factory=Lexicon)
     word_times: bool = False
     guard: str | None = None
+    steady: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     side_by_side: int | None = None
     fastest: float = 1.5
@@ -151,6 +154,8 @@ class ReadSettings:
 
     def __post_init__(self) -> None:
         checked_guard(self.guard)
+        if self.steady not in (None, "retry", "report"):
+            raise ConfigError(f'steady must be "retry", "report" or None, not {shown(self.steady)}')
         object.__setattr__(self, "late", checked_late(self.late))
         if self.side_by_side is not None and not 1 <= self.side_by_side <= 256:
             raise ConfigError(f"side_by_side must be 1 to 256, not {shown(self.side_by_side)}")

@@ -26,7 +26,7 @@ class Opener:
     """Opens files in place of :func:`open`.
 
     Attributes:
-        files: that were opened.
+        files: the sounds that were opened; a module that is imported now may open others.
         is_asked: whether a file is to be opened.
         may_open: is waited for before a file is opened.
     """
@@ -41,7 +41,8 @@ class Opener:
         self.is_asked.set()
         assert self.may_open.wait(PATIENCE)
         file = self._open(*args, **options)
-        self.files.append(weakref.ref(file))
+        if str(args[0]).endswith(".wav"):
+            self.files.append(weakref.ref(file))
         return file
 
     @property

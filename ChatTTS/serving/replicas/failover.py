@@ -241,7 +241,7 @@ class FailoverStream:
         finally:
             if not task.done():
                 task.cancel()
-                await asyncio.wait({task})
+                await _ended(task)
 
     def _set_left(self) -> None:
         if not self._left.done():
@@ -258,3 +258,18 @@ class FailoverStream:
         if messages is not None:
             with contextlib.suppress(ReplicaLostError):
                 await messages.aclose()
+
+
+async def _ended(task: asyncio.Future[Any]) -> None:
+    """Wait until a cancelled task has ended, since its messages cannot be closed before.
+
+    A client that leaves cancels the waiting task again and again.
+    """
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled

@@ -275,6 +275,33 @@ def test_leaving_wakes_a_listener() -> None:
     run(main)
 
 
+def test_a_client_that_leaves_while_a_job_begins_ends_it_on_the_replica() -> None:
+    class Slow(FakePool):
+        """Needs some time to accept a job, and to give it up."""
+
+        async def speak(self, job: SpeechJob) -> Any:
+            try:
+                await asyncio.sleep(3600)
+                yield
+            finally:
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                self.closed += 1
+
+    async def main() -> FakePool:
+        pool = Slow([Life()])
+        beginning = asyncio.ensure_future(front(pool).open_stream(JOB, threading.Event()))
+        await asyncio.sleep(0.01)
+        while not beginning.done():  # as a cancel scope does
+            beginning.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await beginning
+        return pool
+
+    assert run(main).closed == 1
+
+
 # ------------------------------------------------------------------ the model of the front
 
 

@@ -44,7 +44,7 @@ class Trait(str, Enum):
 
 @dataclass(frozen=True)
 class Heard:
-    """What is heard of one utterance.
+    """The traits of one utterance, as it is heard.
 
     Attributes:
         seconds: from its first sound to its last.
@@ -79,7 +79,7 @@ def heard_in(samples: Samples, text: str) -> Heard | None:
 
 @dataclass(frozen=True)
 class Usual:
-    """How a voice is usually heard: medians over some of its utterances.
+    """The usual traits of a voice: medians over some of its utterances.
 
     Attributes:
         voice_print: as in :class:`Heard`.

@@ -49,13 +49,13 @@ class _Unit:
 
     @property
     def badness(self) -> float:
-        """How much is wrong with it; 0 for nothing."""
+        """The weight of its strange traits and faults; 0 for none."""
         return sum(self.strange.values()) + _FAULT * sum(len(part.faults) for part in self.parts)
 
 
 @dataclass(frozen=True)
 class _Standard:
-    """What the lines of a reference are compared with.
+    """The standard by which the lines of a reference are judged.
 
     Attributes:
         usual: the usual traits.

@@ -159,6 +159,9 @@ class FakePool:
         """Note the name."""
         self.avoided.append(replica)
 
+    def living(self) -> None:
+        """Say that it is not known which lives have ended."""
+
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str | Failed:
         """Return the text in capitals, or what this life does instead."""
         return self._answer(job.text.upper())

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from ...pipeline.results import Piece
 from ..errors import UnavailableError
@@ -46,16 +46,6 @@ class Patience:
     most_lost: int = 5
 
 
-class Observer(Protocol):
-    """Is notified of the states and losses of replicas."""
-
-    def on_state(self, state: ReplicaState) -> None:
-        """Called with the state of a replica whenever it sends one."""
-
-    def on_loss(self, replica: str) -> None:
-        """Called with the name of a replica that is gone."""
-
-
 class FailoverStream:
     """The pieces of a job, byte for byte those of one undisturbed replica.
 
@@ -65,7 +55,7 @@ class FailoverStream:
         job: with its seed; every replica gets it unchanged.
         pool: sends it to a replica.
         patience: limits of going on.
-        observer: is told of the replicas.
+        on_state: called with the state of a replica whenever it sends one.
 
     Attributes:
         utterances: of the text, once the stream is open.
@@ -79,14 +69,14 @@ class FailoverStream:
         job: SpeechJob,
         pool: ReplicaPool,
         patience: Patience,
-        observer: Observer,
+        on_state: Callable[[ReplicaState], None],
     ) -> None:
         self.utterances: tuple[str, ...] = ()
         self.left_out: tuple[str, ...] = ()
         self.finish_reason: str | None = None
         self.lost = 0
         self._job, self._pool, self._patience = job, pool, patience
-        self._observer = observer
+        self._on_state = on_state
         self._replica: str | None = None
         self._messages: AsyncGenerator[Message, None] | None = None
         self._fingerprint: Fingerprint | None = None
@@ -211,15 +201,13 @@ class FailoverStream:
             raise message.error()
         if isinstance(message, Opened | Ended):
             self._replica = message.state.replica
-            self._observer.on_state(message.state)
+            self._on_state(message.state)
         return message
 
     def _count(self, lost: ReplicaLostError) -> None:
         """Count a loss; raise if there were too many."""
         self.lost += 1
-        if self._replica is not None:
-            self._observer.on_loss(self._replica)
-            self._replica = None
+        self._replica = None
         self._lost_in_a_row += 1
         logger.warning(
             "a replica was lost after %d samples of a stream: %s", self._given.samples, lost

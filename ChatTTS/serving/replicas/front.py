@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
 from typing import TypeVar
 
 import torch
@@ -17,6 +17,7 @@ from ...config import Config
 from ...model.script_tokenizer import ScriptTokenizer
 from ...model.speaker import Speaker
 from ...model.tokenizer import Tokenizer
+from ...model.velocity.metrics import Metrics
 from ...utils.lru import CacheCounts
 from ..errors import UnavailableError
 from ..observe.engine_metrics import EngineState
@@ -65,7 +66,7 @@ class ReplicatedModel:
         self._speaker = Speaker(width, statistics, torch.device("cpu"))
         self._streams: weakref.WeakSet[FailoverStream] = weakref.WeakSet()
         self._calls: weakref.WeakSet[threading.Event] = weakref.WeakSet()
-        self._known = KnownReplicas()
+        self._known = KnownReplicas(pool.living)
 
     @property
     def is_loaded(self) -> bool:
@@ -93,7 +94,7 @@ class ReplicatedModel:
 
     async def open_stream(self, job: SpeechJob, interrupt: threading.Event) -> FailoverStream:
         """Start to generate: see ``SpeechModel``."""
-        stream = FailoverStream(job, self._pool, self._patience, self._known)
+        stream = FailoverStream(job, self._pool, self._patience, self._known.on_state)
         self._streams.add(stream)
         try:
             await stream.open()
@@ -118,7 +119,10 @@ class ReplicatedModel:
         self._speaker.vector(speaker)
 
     def engines(self) -> list[EngineState]:
-        """Return the states of the replicas, as each sent it when a stream last began or ended."""
+        """Return the states of the replicas, as each sent it when a stream last began or ended.
+
+        Asks the cluster which of them still run, and blocks a thread meanwhile.
+        """
         return self._known.engines()
 
     def caches(self) -> Mapping[str, CacheCounts]:
@@ -156,20 +160,27 @@ class ReplicatedModel:
 
 
 class KnownReplicas:
-    """The last states that replicas sent; used in one asyncio loop."""
+    """The last states that replicas sent, also those of replicas that are gone.
 
-    def __init__(self) -> None:
-        self._engines: dict[str, EngineState] = {}
+    A replica that is killed while it is idle breaks no stream. So the cluster tells which ones run.
+
+    Args:
+        living: returns the names of the replicas that run; ``None`` where that is not known.
+    """
+
+    def __init__(self, living: Callable[[], Collection[str] | None]) -> None:
+        self._living = living
+        self._metrics: dict[str, Metrics] = {}
 
     def on_state(self, state: ReplicaState) -> None:
         """Keep the state of a replica in place of its earlier one."""
-        self._engines[state.replica] = EngineState(state.metrics)
-
-    def on_loss(self, replica: str) -> None:
-        """Note that a replica is gone."""
-        if known := self._engines.get(replica):
-            self._engines[replica] = replace(known, is_live=False)
+        self._metrics[state.replica] = state.metrics
 
     def engines(self) -> list[EngineState]:
-        """Return the last state of each replica, also of those that are gone."""
-        return list(self._engines.values())
+        """Return the last state of each replica, and whether it still runs."""
+        known = dict(self._metrics)
+        living = self._living() if known else ()
+        return [
+            EngineState(metrics, is_live=living is None or name in living)
+            for name, metrics in known.items()
+        ]

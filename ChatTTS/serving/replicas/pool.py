@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -52,6 +52,12 @@ class ReplicaPool(Protocol):
 
     def avoid(self, replica: str) -> None:
         """Send no stream to a replica for a while, where there is another: it cannot speak."""
+
+    def living(self) -> Collection[str] | None:
+        """Return the names of the replicas that run; ``None`` where that is not known.
+
+        Blocks a thread.
+        """
 
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str | Failed:
         """Return the refined utterances; blocks a thread, until ``interrupt`` at the latest.

@@ -42,6 +42,7 @@ TEXTS = (
     "A letter came from the island. It was short, and it was not signed.",
     "The old man looked at the sea for a long time. Then he went inside.",
 )
+_ENGINES = "chattts_engines"
 BODIES: list[dict[str, Any]] = [
     *(
         {"input": "We went home.", "seed": 5, "response_format": name, "speed": 1.25}
@@ -115,6 +116,23 @@ def test_streams_survive_the_crash_of_a_replica(
     process.said("a replica was lost")
     assert eventually(lambda: killed not in process.replicas())
     assert process.all_replicas() != before
+
+
+def test_a_replica_that_is_killed_while_idle_is_not_counted(process: ReplicatedProcess) -> None:
+    def engines() -> float:
+        text = httpx.get(f"{process.url}/metrics", timeout=PATIENCE).text
+        return next(float(line.split()[1]) for line in text.split("\n") if line[:15] == _ENGINES)
+
+    def both_are_counted() -> bool:
+        by_rest(process, Task("Hi.", 1), lambda: None)  # a replica is known once it has spoken
+        return engines() == REPLICAS
+
+    process.all_replicas()
+    assert eventually(both_are_counted)
+    killed = process.kill_replica()
+    assert eventually(lambda: is_gone(killed) and engines() == REPLICAS - 1)
+    process.all_replicas()
+    assert eventually(both_are_counted)
 
 
 def test_an_uploaded_voice_travels_with_its_stream(process: ReplicatedProcess) -> None:

@@ -51,8 +51,12 @@ def run(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     return asyncio.run(work())
 
 
+def ignore(state: ReplicaState) -> None:
+    pass
+
+
 async def opened(pool: FakePool, job: SpeechJob = JOB) -> FailoverStream:
-    stream = FailoverStream(job, pool, QUICK, KnownReplicas())
+    stream = FailoverStream(job, pool, QUICK, ignore)
     await stream.open()
     return stream
 
@@ -116,7 +120,7 @@ def test_an_engine_that_stops_is_a_lost_replica() -> None:
 def test_a_replica_that_hangs_is_lost_and_avoided(cut: int) -> None:
     async def main() -> None:
         pool = FakePool([Life(dies_after=cut, hangs=True), Life()])
-        stream = FailoverStream(JOB, pool, replace(QUICK, silence=0.02), KnownReplicas())
+        stream = FailoverStream(JOB, pool, replace(QUICK, silence=0.02), ignore)
         await stream.open()
         check_undisturbed([piece async for piece in stream])
         assert pool.avoided == ["replica-0"]
@@ -137,7 +141,7 @@ def test_a_replica_that_is_slow_but_alive_is_not_lost() -> None:
     async def main() -> None:
         job = replace(JOB, word_times=False)
         pool = Slow([Life(size=20)])
-        stream = FailoverStream(job, pool, replace(QUICK, silence=0.06), KnownReplicas())
+        stream = FailoverStream(job, pool, replace(QUICK, silence=0.06), ignore)
         await stream.open()
         check_undisturbed([piece async for piece in stream], job)
         assert stream.lost == 0
@@ -203,7 +207,7 @@ def test_no_replica_in_time_is_an_error() -> None:
             yield
 
     async def main() -> None:
-        stream = FailoverStream(JOB, Nowhere([Life()]), Patience(seconds=0.02), KnownReplicas())
+        stream = FailoverStream(JOB, Nowhere([Life()]), Patience(seconds=0.02), ignore)
         with pytest.raises(UnavailableError, match="in time"):
             await stream.open()
 
@@ -340,32 +344,58 @@ def test_the_front_ends_all_its_streams() -> None:
     run(main)
 
 
+class Cluster:
+    """A cluster that knows which replicas run.
+
+    Attributes:
+        living: their names; ``None`` while it does not answer.
+    """
+
+    def __init__(self, *living: str) -> None:
+        self.living: set[str] | None = set(living)
+        self.known = KnownReplicas(lambda: self.living)
+
+    def figures(self) -> dict[str, float]:
+        """Return the figures of ``/metrics`` by their names."""
+        metrics = ServerMetrics()
+        metrics.watch(queue=lambda: (0, 0), engines=self.known.engines, caches=dict)
+        return {
+            sample.name: sample.value
+            for family in text_string_to_metric_families(metrics.render().decode())
+            for sample in family.samples
+        }
+
+
 def test_counts_of_lost_replicas_stay_and_their_memory_goes() -> None:
-    known = KnownReplicas()
+    cluster = Cluster("a", "b")
     sizes = {"block_bytes": 64, "block_positions": 32}
-    known.on_state(ReplicaState("a", Metrics(generated_tokens=5, blocks=7, **sizes)))
-    known.on_state(ReplicaState("b", Metrics(generated_tokens=2, blocks=7, **sizes)))
-    known.on_state(ReplicaState("a", Metrics(generated_tokens=6, blocks=7, **sizes)))
-    told = figures(known)
+    cluster.known.on_state(ReplicaState("a", Metrics(generated_tokens=5, blocks=7, **sizes)))
+    cluster.known.on_state(ReplicaState("b", Metrics(generated_tokens=2, blocks=7, **sizes)))
+    cluster.known.on_state(ReplicaState("a", Metrics(generated_tokens=6, blocks=7, **sizes)))
+    told = cluster.figures()
     assert told["chattts_engine_tokens_total"] == 8
-    assert (told["chattts_kv_blocks"], told["chattts_kv_bytes"]) == (14, 14 * 64)
-    known.on_loss("a")
-    told = figures(known)
+    assert (told["chattts_engines"], told["chattts_kv_blocks"]) == (2, 14)
+    assert told["chattts_kv_bytes"] == 14 * 64
+    cluster.living = {"b", "c"}  # a was killed, perhaps while idle, and c has not spoken yet
+    told = cluster.figures()
     assert told["chattts_engine_tokens_total"] == 8
-    assert (told["chattts_kv_blocks"], told["chattts_kv_bytes"]) == (7, 7 * 64)
+    assert (told["chattts_engines"], told["chattts_kv_blocks"]) == (1, 7)
+    assert told["chattts_kv_bytes"] == 7 * 64
+    cluster.living = None
+    assert cluster.figures()["chattts_engines"] == 2  # not known: those that were heard of
 
 
 def test_each_metric_of_two_replicas_combines_in_its_own_way() -> None:
-    known = KnownReplicas()
+    cluster = Cluster("large", "small")
     large = Metrics(
         blocks=90, used_blocks=9, touched_blocks=30, block_bytes=100, block_positions=16
     )
     small = Metrics(
         blocks=10, used_blocks=10, touched_blocks=10, block_bytes=300, block_positions=32
     )
-    known.on_state(ReplicaState("large", replace(large, prompt_positions=5)))
-    known.on_state(ReplicaState("small", replace(small, prompt_positions=2)))
-    told = figures(known)
+    cluster.known.on_state(ReplicaState("large", replace(large, prompt_positions=5)))
+    cluster.known.on_state(ReplicaState("small", replace(small, prompt_positions=2)))
+    told = cluster.figures()
     assert told["chattts_kv_blocks"] == 100
     assert told["chattts_kv_blocks_used"] == 19
     assert told["chattts_kv_usage"] == told["vllm:kv_cache_usage_perc"] == 0.19
@@ -373,28 +403,15 @@ def test_each_metric_of_two_replicas_combines_in_its_own_way() -> None:
     assert told["chattts_kv_touched_bytes"] == 30 * 100 + 10 * 300
     assert told["chattts_kv_block_positions"] == 32
     assert told["chattts_prompt_positions_total"] == 7
-    known.on_loss("small")
-    told = figures(known)
+    cluster.living = {"large"}
+    told = cluster.figures()
     assert (told["chattts_kv_usage"], told["chattts_kv_block_positions"]) == (0.1, 16)
     assert told["chattts_prompt_positions_total"] == 7
-    known.on_state(ReplicaState("small", small))  # it was avoided for a while, and is not gone
-    assert figures(known)["chattts_kv_usage"] == 0.19
 
 
 def test_metrics_without_any_replica_are_zero() -> None:
-    told = figures(KnownReplicas())
+    told = Cluster().figures()
     assert {told[metric.name] for metric in ENGINE_METRICS} == {0}
-
-
-def figures(known: KnownReplicas) -> dict[str, float]:
-    """Return the figures of ``/metrics`` by their names."""
-    metrics = ServerMetrics()
-    metrics.watch(queue=lambda: (0, 0), engines=known.engines, caches=dict)
-    return {
-        sample.name: sample.value
-        for family in text_string_to_metric_families(metrics.render().decode())
-        for sample in family.samples
-    }
 
 
 def test_a_time_that_is_too_short_keeps_its_kind() -> None:

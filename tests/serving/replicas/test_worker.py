@@ -21,7 +21,6 @@ from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.pipeline.results import Piece
 from ChatTTS.serving.replicas import worker
 from ChatTTS.serving.replicas.failover import FailoverStream, Patience
-from ChatTTS.serving.replicas.front import KnownReplicas
 from ChatTTS.serving.replicas.messages import Alive, Ended, Failed, Fingerprint, Message, Opened
 from ChatTTS.serving.replicas.pool import ReplicaLostError
 from ChatTTS.serving.replicas.worker import Replica, fingerprint_of, with_signs_of_life
@@ -100,7 +99,7 @@ def test_a_stream_of_the_model_goes_on(
     replica: Replica, job: SpeechJob, cuts: tuple[int, ...]
 ) -> None:
     async def main(pool: Any) -> tuple[bytes, int]:
-        stream = FailoverStream(job, pool, Patience(pause=0), KnownReplicas())
+        stream = FailoverStream(job, pool, Patience(pause=0), lambda state: None)
         await stream.open()
         heard = b"".join([piece.samples.tobytes() async for piece in stream])
         return heard, stream.lost

@@ -16,6 +16,7 @@ from ray.serve.exceptions import (
     RequestCancelledError,
 )
 from ray.serve.handle import DeploymentHandle, DeploymentResponse
+from ray.util import list_named_actors
 
 from ....audio.samples import Samples
 from ...requests.jobs import RefineJob, SpeechJob
@@ -33,6 +34,7 @@ _LOST = (
     ReplicaUnavailableError,
 )
 _POLL_SECONDS = 0.2
+_ACTOR = "SERVE_REPLICA::"  # application#deployment#replica: names of Ray Serve's actors
 _AVOIDED_SECONDS = 120.0  # Ray replaces the replica meanwhile, or it answers again
 
 
@@ -74,6 +76,15 @@ class RayPool:
     def avoid(self, replica: str) -> None:
         """Send no stream to a replica for a while: see :class:`..pool.ReplicaPool`."""
         self._avoided[replica] = time.monotonic() + _AVOIDED_SECONDS
+
+    def living(self) -> frozenset[str] | None:
+        """Return the names of the replicas that run: see :class:`..pool.ReplicaPool`."""
+        try:
+            actors = list_named_actors(all_namespaces=True)
+        except (exceptions.RayError, RuntimeError):
+            return None
+        names = (actor["name"] for actor in actors)
+        return frozenset(name.rpartition("#")[2] for name in names if name.startswith(_ACTOR))
 
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str | Failed:
         """Return the refined utterances: see :class:`..pool.ReplicaPool`."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EngineUnavailableError
+from ..utils.garbage import share_free_memory
 from .console import Console, UsageError
 from .marks import add_mark_options, mark_of
 from .model import choose_model, load_chat
@@ -93,6 +94,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
         mark=mark_of(args),
     )
     choice = choose_model(args.model)
+    share_free_memory()
     asyncio.run(_serve(args, settings, lambda: load_chat(choice, args, console)))
     return 0
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ChatTTSError, ConfigError, EngineDeadError, EngineUnavailableError, shown
-from ..utils.garbage import leave_out_objects, unwatched
+from ..utils.garbage import leave_out_objects, share_free_memory, unwatched
 from .configuration import make_configurable
 from .console import Console, UsageError, counted
 from .marks import credentials_of, mark_of
@@ -66,6 +66,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     if args.print_config:
         _print_settings(args, _checked(args))
         return 0
+    share_free_memory()
     if args.log_format == "json":
         # gRPC's core writes lines that are not JSON. Its failures are logged by this package, too.
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")

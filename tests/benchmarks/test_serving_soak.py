@@ -162,20 +162,25 @@ def test_the_verdict_names_what_is_not_well() -> None:
 
 @pytest.mark.smoke
 def test_what_stays_open_is_found() -> None:
-    assert reports.still_open(sample(), sample()) == []
-    assert reports.still_open(sample(), sample(chattts_kv_blocks_used=3.0)) == [
+    assert reports.still_open(sample(), None, sample()) == []
+    assert reports.still_open(sample(), None, sample(chattts_kv_blocks_used=3.0)) == [
         "plain: chattts_kv_blocks_used is 3"
     ]
-    assert "2 connections" in str(reports.still_open(sample(), sample(chattts_connections=2.0)))
+    assert "2 connections" in str(
+        reports.still_open(sample(), None, sample(chattts_connections=2.0))
+    )
     assert "40 open files" in str(
-        reports.still_open(sample(), sample(held=replace(HELD, files=40)))
+        reports.still_open(sample(), None, sample(held=replace(HELD, files=40)))
     )
     threads = sample(held=replace(HELD, threads=60))
-    assert "60 threads" in str(reports.still_open(sample(), threads))
+    assert "60 threads" in str(reports.still_open(sample(), None, threads))
+    filled = sample(held=replace(HELD, threads=55))
+    assert reports.still_open(sample(), filled, threads) == []
+    assert "60 threads" in str(reports.still_open(sample(), sample(), threads))
     left = replace(sample(), temporary={"plain": 1})
-    assert "1 temporary files" in str(reports.still_open(sample(), left))
+    assert "1 temporary files" in str(reports.still_open(sample(), None, left))
     silent = replace(sample(), gauges={"plain": {}})
-    assert "no metrics" in str(reports.still_open(sample(), silent))
+    assert "no metrics" in str(reports.still_open(sample(), None, silent))
     assert busy(REST) == {}
 
 

@@ -169,7 +169,8 @@ class Soak:
         told, memory = self.tally.told(), reports.slopes(self.watch.samples, self.warm_up)
         left: list[str] | None = None if has_ended else []
         if self.begin is not None and self.end is not None:
-            left = reports.still_open(self.begin, self.end)
+            later = (each for each in self.watch.samples if each.at >= self.warm_up)
+            left = reports.still_open(self.begin, next(later, None), self.end)
         status, problems = reports.verdict(told, memory, left, self.ends)
         if not has_ended:
             status = status or reports.TOO_SHORT

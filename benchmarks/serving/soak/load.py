@@ -19,6 +19,7 @@ from .tally import Fault, Tally, difference
 
 WAYS: Mapping[str, Way] = {**HTTP_WAYS, **SOCKET_WAYS, **OTHER_WAYS}
 _CONDUCTS = {"stay": 66, "cancel": 12, "cut": 8, "half close": 4, "slow": 10}
+_WEIGHTS = {"mcp": 4}  # of its way, the only one of its server; 1 for others
 _LONGEST_STAY = 4.0  # seconds after which a client leaves, at most
 _BEHIND = 10.0  # seconds; arrivals that are so late are left out: this process stood still
 
@@ -54,6 +55,7 @@ class Load:
         self._servers, self.requests, self._tally = servers, requests, tally
         self._clock = clock
         self._right: dict[Request, bytes] = {}
+        self._weights = [_WEIGHTS.get(WAYS[each.way].door, 1) for each in requests]
         self._tasks: set[asyncio.Task[None]] = set()
         self.is_stopping = False
 
@@ -123,7 +125,7 @@ class Load:
         await asyncio.gather(*self._tasks)
 
     def _drawn(self, rng: random.Random) -> Request:
-        return rng.choice(self.requests)
+        return rng.choices(self.requests, self._weights)[0]
 
     async def ask(self, request: Request, conduct: Conduct, rng: random.Random) -> None:
         """Ask one of the servers, and count what becomes of it."""

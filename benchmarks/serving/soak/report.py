@@ -54,11 +54,15 @@ def slopes(samples: Sequence[Sample], warm_up: float) -> dict[str, dict[str, Slo
     return found
 
 
-def still_open(begin: Sample, end: Sample) -> list[str]:
+def still_open(begin: Sample, warm: Sample | None, end: Sample) -> list[str]:
     """Return what the servers hold at the end that they did not hold at the begin.
+
+    Pools make their threads when they are first needed. So those count that a server has beyond the
+    begin and beyond the end of the warm-up.
 
     Args:
         begin, end: taken when nothing was spoken, before and after the load.
+        warm: the first one after the warm-up, if there is one.
     """
     found = []
     for server, gauges in end.gauges.items():
@@ -73,8 +77,12 @@ def still_open(begin: Sample, end: Sample) -> list[str]:
         before = begin.holdings[role]
         if held.files > before.files + _MORE_FILES:
             found.append(f"{role}: {held.files} open files, {before.files} at the begin")
-        if held.threads > before.threads + _MORE_THREADS:
-            found.append(f"{role}: {held.threads} threads, {before.threads} at the begin")
+        filled = warm.holdings.get(role, before).threads if warm else 0
+        if held.threads > max(before.threads, filled) + _MORE_THREADS:
+            found.append(
+                f"{role}: {held.threads} threads, {before.threads} at the begin and {filled} after "
+                "the warm-up"
+            )
     for server, count in end.temporary.items():
         if count > begin.temporary.get(server, 0):
             found.append(f"{server}: {count} temporary files")

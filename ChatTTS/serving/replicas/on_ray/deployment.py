@@ -16,7 +16,7 @@ from ray.serve.deployment import Application
 
 from ....audio.samples import Samples
 from ....errors import ConfigError
-from ....utils.garbage import leave_out_objects
+from ....utils.garbage import leave_out_objects, share_free_memory
 from ....version import __version__
 from ...requests.jobs import RefineJob, SpeechJob
 from ..messages import Failed, Message
@@ -52,6 +52,7 @@ class SpeechReplica:
                 "install the same version on every host"
             )
         listen_on_node_address()
+        share_free_memory()
         chat = load.load()
         name = serve.get_replica_context().replica_id.unique_id
         self._replica = Replica(chat, fingerprint_of(chat, load.folder()), name)

@@ -5,7 +5,6 @@ A call is a pipeline: texts -> utterances -> (refined) -> frames -> samples.
 
 from __future__ import annotations
 
-import gc
 import logging
 import threading
 import weakref
@@ -38,7 +37,7 @@ from .pipeline.head_search import find_heads, keep_heads
 from .pipeline.model import Model
 from .pipeline.requests import choose_seed
 from .pipeline.streams import SpeechStream, WaveformStream
-from .pipeline.utterances import Ends, Reading, refined_texts
+from .pipeline.utterances import Reading, Silences, refined_texts
 from .text import Lexicon, Normalizer, load_homophones
 from .text.lexicon import LexiconLike
 from .text.setting_tags import known_settings
@@ -205,9 +204,8 @@ class Chat(ScriptCalls):
         if model is not None:
             model.gpt.close()
             del model
-            gc.collect()  # what is in a cycle is not freed before
-            give_back_memory()
             return_free_memory()
+            give_back_memory()
 
     # -- voices ----------------------------------------------------------------------------
 
@@ -292,6 +290,7 @@ class Chat(ScriptCalls):
         lexicon: LexiconLike | None = None,
         silence_before: float | None = None,
         silence_after: float | None = None,
+        paragraph_pause: float | None = None,
         reads_ssml: bool = True,
         duration: float | Sequence[float | None] | None = None,
     ) -> Any:
@@ -324,6 +323,7 @@ class Chat(ScriptCalls):
                 tell where it was applied, in ``lexicon_uses``.
             silence_before, silence_after: seconds before the first and after the last audible
                 sample of each text; by default both ends are as the voice speaks them.
+            paragraph_pause: seconds of silence at blank lines, and after a paragraph of SSML.
             reads_ssml: whether a string that begins with ``<speak`` is SSML.
             duration: seconds that the speech of the text shall take, or a list with those of each
                 text, ``None`` for as long as it takes. ``Waveforms.fits`` tells how it was done. A
@@ -364,7 +364,7 @@ class Chat(ScriptCalls):
                 word_times=word_times,
                 guard=guard,
                 duration=None if refine_text_only else duration,
-                ends=Ends.of(silence_before, silence_after),
+                silences=Silences.of(silence_before, silence_after, paragraph_pause),
             )
             utterances = call.read_texts.utterances
             if stream and not refine_text_only:
@@ -402,6 +402,7 @@ class Chat(ScriptCalls):
         lexicon: LexiconLike | None = None,
         silence_before: float | None = None,
         silence_after: float | None = None,
+        paragraph_pause: float | None = None,
         reads_ssml: bool = True,
         duration: float | None = None,
     ) -> SpeechStream:
@@ -411,11 +412,10 @@ class Chat(ScriptCalls):
         while the caller uses the earlier ones.
 
         Args:
-            low_latency: begin before the samples are final: ``True``, or a ``LowLatency`` or dict
-                with its numbers.
-            lang, skip_refine_text, use_decoder, do_text_normalization, do_homophone_replacement,
-                split_text, max_split_batch, params_refine_text, params_infer_code, interrupt,
-                lexicon, silence_before, silence_after, reads_ssml: as in :meth:`infer`.
+            low_latency, lang, skip_refine_text, use_decoder, do_text_normalization,
+                do_homophone_replacement, split_text, max_split_batch, params_refine_text,
+                params_infer_code, interrupt, lexicon, silence_before, silence_after,
+                paragraph_pause, reads_ssml: as in :meth:`infer`.
             first_utterance: number of the text's first utterance in a longer text that is spoken
                 in parts; with an equal seed they then sound as they would in the whole.
             word_times: find when each word is spoken, for ``Piece.words``.
@@ -449,7 +449,7 @@ class Chat(ScriptCalls):
                 word_times=word_times,
                 guard=guard,
                 duration=[duration],
-                ends=Ends.of(silence_before, silence_after),
+                silences=Silences.of(silence_before, silence_after, paragraph_pause),
                 first=first_utterance,
             )
             utterances = call.read_texts.utterances

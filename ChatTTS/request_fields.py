@@ -24,7 +24,7 @@ SEED_LIMIT = 2**63
 SLOWEST, FASTEST = 0.25, 4.0
 """Bounds of the tempo."""
 MOST_SILENCE = 60.0
-"""Seconds of silence at an end of a sound."""
+"""Seconds of silence at an end of a sound, or between two paragraphs."""
 LONGEST_DURATION = 600.0
 """The longest time that the speech of a text may be given, with its pauses, in seconds."""
 GUARDS = ("retry", "report", "none")
@@ -266,7 +266,13 @@ class Manner:
         "rest scripts tts websocket grpc mcp command=--silence-after",
         bounds=_SILENCE,
     )
-
+    paragraph_pause: float | None = _field(
+        None,
+        "Silence between two paragraphs, which a blank line divides; as the voice pauses by "
+        "default.",
+        "rest tts websocket grpc mcp command=--paragraph-pause",
+        bounds=_SILENCE,
+    )
     duration: float | None = _field(
         None,
         "Seconds that the speech of the text shall take, exact to the sample.",

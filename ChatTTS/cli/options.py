@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
-SILENCES = ("silence_before", "silence_after")
+SILENCES = ("silence_before", "silence_after", "paragraph_pause")
 _LEVELS = (
     ("oral", 9, "how colloquial"),
     ("laugh", 2, "how much laughter"),
@@ -121,9 +121,9 @@ def language_of(args: argparse.Namespace) -> str | None:
     return None if args.lang is None else str(args.lang)
 
 
-def add_silence_options(group: Any) -> None:
-    """Add the options for the silence at both ends of a sound."""
-    for name in SILENCES:
+def add_silence_options(group: Any, *, between_paragraphs: bool) -> None:
+    """Add the options for the silence at both ends of a sound, and between its paragraphs."""
+    for name in SILENCES if between_paragraphs else SILENCES[:2]:
         field = next(each for each in REQUEST_FIELDS if each.name == name)
         assert field.bounds is not None
         group.add_argument(
@@ -140,7 +140,8 @@ def silence_arguments(args: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: a value is out of its bounds.
     """
-    given = {name: getattr(args, name) for name in SILENCES if getattr(args, name) is not None}
+    values = {name: getattr(args, name, None) for name in SILENCES}
+    given = {name: value for name, value in values.items() if value is not None}
     for name, value in given.items():
         if not 0 <= value <= MOST_SILENCE:
             option = f"--{name.replace('_', '-')}"

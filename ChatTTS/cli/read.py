@@ -162,7 +162,7 @@ def _add_output_options(parser: Parser) -> None:
         metavar="FOLDER",
         help="folder of the spoken lines; default: the output's name with .parts",
     )
-    add_silence_options(group)
+    add_silence_options(group, between_paragraphs=False)  # --pause has them
     group.add_argument("--keep", action="store_true", help="keep that folder when the work is done")
     group.add_argument(
         "--side-by-side", type=int, metavar="N", help="lines that are generated at once; default: 8"

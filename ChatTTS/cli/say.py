@@ -66,7 +66,7 @@ means standard output; `-` alone reads the text from standard input, as always.
 def add_to(commands: Commands) -> None:
     parser = add_command(commands, "say", run, "speak a text", _DETAILS)
     add_text_options(parser)
-    add_silence_options(_add_output_options(parser))
+    add_silence_options(_add_output_options(parser), between_paragraphs=True)
     _add_voice_options(parser)
     add_sampling_options(parser)
     add_engine_options(parser)

@@ -14,7 +14,7 @@ from ..pipeline.results import Fault, Piece, Word
 from ..text.pauses import LONGEST_PAUSE
 from ..text.splitter import is_speakable
 from .marks import expanded
-from .script import Join, Line, ScriptError
+from .script import Join, ScriptError
 from .settings import Pauses
 from .ssml import read_ssml
 
@@ -33,6 +33,7 @@ class Segment:
         pause: seconds of silence after it.
         is_exact: whether the pause is all that is silent there, as that of a break.
         duration: seconds that its speech shall take; ``None`` for as long as it takes.
+        ends_paragraph: whether the pause is that between two paragraphs.
     """
 
     text: str
@@ -42,6 +43,7 @@ class Segment:
     pause: float
     is_exact: bool = False
     duration: float | None = None
+    ends_paragraph: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,18 @@ def segments_of(text: str, *, strict: bool = False) -> MarkedText:
     segments: list[Segment] = []
     start = 0
     for number, line in enumerate(lines):
-        pause = _pause(line, is_last=number + 1 == len(lines))
+        is_last = number + 1 == len(lines)
+        ends_paragraph = line.pause is None and line.join is Join.PARAGRAPH and not is_last
         segments.append(
             Segment(
                 line.text,
                 start,
                 line.voice,
                 line.style.tempo,
-                pause,
+                Pauses().paragraph if ends_paragraph else line.pause or 0.0,
                 line.is_exact,
                 line.duration,
+                ends_paragraph,
             )
         )
         start += len(line.text) + 1
@@ -98,22 +102,25 @@ def segments_of(text: str, *, strict: bool = False) -> MarkedText:
     return MarkedText("\n".join(s.text for s in segments), tuple(segments), script.warnings)
 
 
-def _pause(line: Line, *, is_last: bool) -> float:
-    if line.pause is not None:
-        return line.pause
-    return Pauses().paragraph if line.join is Join.PARAGRAPH and not is_last else 0.0
-
-
 def with_silence(
-    segments: Sequence[Segment], before: float | None, after: float | None
+    segments: Sequence[Segment],
+    before: float | None,
+    after: float | None,
+    between: float | None,
 ) -> tuple[Segment, ...]:
     """Return segments with exact silence before the first and after the last sound.
 
     Args:
         before, after: seconds, in place of those of breaks; ``None`` changes nothing.
+        between: seconds between two paragraphs, likewise.
     """
     spoken = [number for number, segment in enumerate(segments) if segment.text]
-    kept = list(segments)
+    kept = [
+        replace(segment, pause=between, is_exact=True)
+        if segment.ends_paragraph and between is not None
+        else segment
+        for segment in segments
+    ]
     if after is not None:
         last = spoken[-1]
         kept[last:] = [replace(segments[last], pause=after, is_exact=True)]

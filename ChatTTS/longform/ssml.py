@@ -48,6 +48,7 @@ _KNOWN = {
     "phoneme": {"alphabet", "ph"},
 }
 _MOST_DEPTH = 64
+_ENDS = (Join.SENTENCE, Join.PARAGRAPH)  # of elements, the weaker one first
 # Seconds between paragraphs inside of an element that has a duration.
 _BETWEEN_PARAGRAPHS = 0.75
 
@@ -157,7 +158,7 @@ class _Reader:
                 )
             )
             self.marks = []
-        elif self.lines and join in (Join.SENTENCE, Join.PARAGRAPH) and self.lines[-1].text:
+        elif self.lines and self.lines[-1].text and _is_stronger(join, self.lines[-1].join):
             self.lines[-1] = replace(self.lines[-1], join=join)
 
     # -- elements --------------------------------------------------------------------------
@@ -275,6 +276,10 @@ class _Reader:
             self.warnings.append(f"{self.place(element)}: {error}; the word is spoken as it is")
             spoken = written
         self.say(spoken, element, manner)
+
+
+def _is_stronger(join: Join, earlier: Join) -> bool:
+    return join in _ENDS and (earlier not in _ENDS or _ENDS.index(join) > _ENDS.index(earlier))
 
 
 def _joined(lines: Sequence[Line], duration: float) -> Line:

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import ConfigError, NothingToSpeakError
 from ..model.generation import FinishReason
 from ..pipeline.results import Piece, SpokenText, SpokenUtterance, Waveforms
-from ..pipeline.utterances import Ends
+from ..pipeline.utterances import Silences
 from ..text.documents import is_ssml
 from ..text.lexicon import Lexicon
 from ..text.pauses import paused_parts
@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Arguments of ``infer`` alone.
 _OF_INFER = ("stream", "refine_text_only")
-_ENDS = ("silence_before", "silence_after")
+_SILENCES = ("silence_before", "silence_after", "paragraph_pause")
 # What a voice of the document replaces.
 _OF_VOICES = ("spk_emb", "spk_smp", "txt_smp", "adapter")
 
@@ -81,7 +81,7 @@ class DocumentStream:
         lexicon = Lexicon.of(self._arguments.get("lexicon"))
         parts = paused_parts(document.text, lexicon)
         self.rows[0].lexicon_uses = tuple(use for part in parts for use in part.uses)
-        Ends.of(*(self._arguments.get(name) for name in _ENDS))  # raises now
+        Silences.of(*(self._arguments.get(name) for name in _SILENCES))  # raises now
         self._voices = self._found_voices()
         for warning in document.warnings:
             logger.warning("%s", warning)
@@ -167,8 +167,8 @@ class DocumentStream:
         }
 
     def _spoken(self) -> Generator[Piece, None, None]:
-        before, after = (self._arguments.pop(name, None) for name in _ENDS)
-        segments = with_silence(self._document.segments, before, after)
+        given = [self._arguments.pop(name, None) for name in _SILENCES]
+        segments = with_silence(self._document.segments, *given)
         first = self._arguments.pop("first_utterance", 0)
         count = position = 0
         silence = 0.0

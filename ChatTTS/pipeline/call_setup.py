@@ -21,7 +21,7 @@ from .call_arguments import (
 from .fitting.learning import fitting_of
 from .head_search import alignment_heads, can_emphasise
 from .model import Model
-from .utterances import Ends, Reading, utterances_of, word_reader
+from .utterances import Reading, Silences, utterances_of, word_reader
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ def set_up_call(
     word_times: bool,
     guard: str | None,
     duration: Any,
-    ends: Ends,
+    silences: Silences,
     first: int = 0,
 ) -> InferCall:
     """Return a call with its utterances; see ``Chat.infer`` for the arguments.
@@ -50,7 +50,7 @@ def set_up_call(
     Args:
         is_stream: whether all texts are given out side by side.
         is_strict: raise where a text has nothing to speak.
-        ends: silence at both ends of each text.
+        silences: that are exact.
         first: number of the text's first utterance in a longer text.
 
     Raises:
@@ -65,7 +65,7 @@ def set_up_call(
     together = len(texts) if is_stream or not split_text else 1
     if split_text:
         together = max(together, checked_batch(max_split_batch))
-    if is_timed and ends != Ends():
+    if is_timed and silences.are_at_ends:
         raise ConfigError(
             "a duration is that of the speech alone: leave out silence_before and silence_after"
         )
@@ -82,7 +82,7 @@ def set_up_call(
         split_text=split_text,
         first=first,
         is_strict=is_strict,
-        ends=ends,
+        silences=silences,
     )
     if model.gpt.batches_itself and not is_stream:
         together = len(found.utterances)

@@ -74,25 +74,36 @@ class ReadTexts:
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Samples of silence before the first and after the last audible sample of each text.
+class Silences:
+    """Samples of silence between audible samples, at places that callers choose in each text.
 
     Attributes:
-        before, after: ``None`` leaves that end as the voice speaks it.
+        before: the first audible sample; ``None`` leaves this place as the voice speaks it.
+        after: the last one, likewise.
+        between: two paragraphs, likewise.
     """
 
     before: int | None = None
     after: int | None = None
+    between: int | None = None
+
+    @property
+    def are_at_ends(self) -> bool:
+        """Return whether there is one at an end."""
+        return self.before is not None or self.after is not None
 
     @classmethod
-    def of(cls, before: float | None, after: float | None) -> Ends:
+    def of(
+        cls, before: float | None, after: float | None, between: float | None = None
+    ) -> Silences:
         """Return the samples of seconds.
 
         Raises:
             ConfigError: one is no number from 0 to ten minutes.
         """
         samples = []
-        for name, value in (("silence_before", before), ("silence_after", after)):
+        given = {"silence_before": before, "silence_after": after, "paragraph_pause": between}
+        for name, value in given.items():
             if value is not None and not _is_pause(value):
                 raise ConfigError(
                     f"{name} must be from 0 to {LONGEST_PAUSE:g} seconds, not {shown(value)}"
@@ -132,7 +143,7 @@ def utterances_of(
     read: Reader | None,
     first: int = 0,
     is_strict: bool = False,
-    ends: Ends | None = None,
+    silences: Silences = Silences(),
 ) -> ReadTexts:
     """Normalize the texts and cut them into utterances, numbered from ``first``.
 
@@ -142,7 +153,7 @@ def utterances_of(
         split_text: cut long texts into several utterances.
         read: the spoken form of a written word, if utterances need their words.
         is_strict: raise where a text has no utterance.
-        ends: exact silence at both ends of each text.
+        silences: that are exact.
 
     Raises:
         NothingToSpeakError: with ``is_strict``, where a text has no utterance.
@@ -152,9 +163,14 @@ def utterances_of(
     lexicon_uses: list[tuple[LexiconUse, ...]] = []
     left_out: list[tuple[str, ...]] = []
     for number, text in enumerate(texts):
-        parts = paused_parts(text, reading.lexicon)
+        by_paragraphs = silences.between is not None
+        parts = paused_parts(text, reading.lexicon, by_paragraphs=by_paragraphs)
         spoken, lost = _spoken_pieces(
-            parts, reading, split_text=split_text, max_characters=max_characters
+            parts,
+            reading,
+            split_text=split_text,
+            max_characters=max_characters,
+            between=silences.between,
         )
         lexicon_uses.append(tuple(use for part in parts for use in part.uses))
         left_out.append(lost)
@@ -170,8 +186,7 @@ def utterances_of(
             replaced = ((use.start_character, use.end_character) for use in lexicon_uses[-1])
             pieces = [piece.text for piece in spoken]
             words = assign_words(caller_words(blank_marks(text), replaced), pieces, read)
-        if ends is not None:
-            _set_ends(spoken, ends)
+        _set_ends(spoken, silences)
         emphases = () if read is None else unmarked(text).emphases
         utterances += [
             Utterance(
@@ -203,12 +218,21 @@ class _SpokenPiece:
 
 
 def _spoken_pieces(
-    parts: Sequence[PausedPart], reading: Reading, *, split_text: bool, max_characters: int
+    parts: Sequence[PausedPart],
+    reading: Reading,
+    *,
+    split_text: bool,
+    max_characters: int,
+    between: int | None,
 ) -> tuple[list[_SpokenPiece], tuple[str, ...]]:
-    """Return the utterances of all parts, and what is left out; a pause ends an utterance."""
+    """Return the utterances of all parts, and what is left out; a pause ends an utterance.
+
+    Args:
+        between: samples between two paragraphs where no pause is written.
+    """
     found: list[_SpokenPiece] = []
     left_out: dict[str, None] = {}
-    pause, is_exact = 0, False
+    pause, is_exact, has_ended = 0, False, False
     for part in parts:
         read = prepared(
             reading.as_words(part.text),
@@ -222,11 +246,14 @@ def _spoken_pieces(
         left_out |= dict.fromkeys(read.left_out)
         pieces = list(map(_SpokenPiece, read.utterances))
         if pieces:
+            if has_ended and found and not pause and between is not None:
+                pause, is_exact = between, True
             _part_by(found[-1] if found else None, pieces[0], pause, is_exact=is_exact)
             found += pieces
-            pause, is_exact = 0, False
+            pause, is_exact, has_ended = 0, False, False
         pause += round(part.pause * SAMPLE_RATE)
         is_exact |= part.is_exact
+        has_ended |= part.ends_paragraph
     if found:
         _part_by(found[-1], None, pause, is_exact=is_exact)
     return found, tuple(left_out)
@@ -245,7 +272,7 @@ def _part_by(
         after.cuts_start = is_exact
 
 
-def _set_ends(spoken: Sequence[_SpokenPiece], ends: Ends) -> None:
+def _set_ends(spoken: Sequence[_SpokenPiece], ends: Silences) -> None:
     """Put exact silence at the ends of a text, in place of that of its own breaks."""
     first, last = spoken[0], spoken[-1]
     if ends.before is not None:

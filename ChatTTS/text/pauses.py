@@ -2,6 +2,7 @@
 
 A pause is silence of exactly that length between the samples of two utterances, which begin and end
 with some silence of their own. A break is exactly that silence between the sounds that are heard.
+Callers may also want such silence at blank lines, between the paragraphs of a text.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _BREAK = rf"<break(?P<break>(?:{_ATTRIBUTE})*)\s*/?>(?:\s{{0,64}}</break\s*>)?"
 _PAUSE = r"\[pause:(?P<pause>[^\[\]]*)\]"
 MARK = re.compile(rf"{_PAUSE}|{_BREAK}")
 """A pause, or a break as other vendors allow it in plain text."""
+_PARAGRAPH = r"\n[^\S\n]*\n\s*|\u2029\s*"
+_MARK_OR_PARAGRAPH = re.compile(rf"{MARK.pattern}|(?P<paragraph>{_PARAGRAPH})")
+_PARAGRAPH_END = re.compile(_PARAGRAPH)
 # Each begins with a fixed word, for which megabytes are searched quickly.
 _EITHER = (re.compile(_PAUSE), re.compile(_BREAK))
 _FIRST_BREAK = re.compile(rf"\s{{0,64}}{_BREAK}")
@@ -48,12 +52,14 @@ class PausedPart:
         uses: where the lexicon was applied, in characters of the whole text as it was written.
         pause: seconds of silence after it.
         is_exact: whether the pause is all that is silent there, as that of a break.
+        ends_paragraph: whether a blank line follows.
     """
 
     text: str
     uses: tuple[LexiconUse, ...]
     pause: float = 0.0
     is_exact: bool = False
+    ends_paragraph: bool = False
 
 
 def seconds(text: str) -> float | None:
@@ -73,10 +79,13 @@ def break_seconds(time: str | None, strength: str | None) -> float | None:
     return STRENGTHS.get(strength or "medium") if time is None else seconds(time)
 
 
-def paused_parts(text: str, lexicon: Lexicon) -> list[PausedPart]:
+def paused_parts(text: str, lexicon: Lexicon, *, by_paragraphs: bool = False) -> list[PausedPart]:
     """Return the parts between the pauses of a text; the first one may be empty.
 
     Marks of emphasis are left out. A break without silence ends no part.
+
+    Args:
+        by_paragraphs: whether a blank line ends a part, too.
 
     Raises:
         TextError: a mark is no pause, or no emphasis.
@@ -85,11 +94,15 @@ def paused_parts(text: str, lexicon: Lexicon) -> list[PausedPart]:
     said = without_empty_breaks(plain.text)
     parts: list[PausedPart] = []
     start = 0
-    for mark in MARK.finditer(said):
-        pause, is_exact = pause_seconds(mark), mark["break"] is not None
-        parts.append(_part(plain, said, start, mark.start(), lexicon, pause, is_exact))
+    for mark in (_MARK_OR_PARAGRAPH if by_paragraphs else MARK).finditer(said):
+        part = _part(plain, said, start, mark.start(), lexicon)
+        if by_paragraphs and mark["paragraph"] is not None:
+            parts.append(replace(part, ends_paragraph=True))
+        else:
+            is_exact = mark["break"] is not None
+            parts.append(replace(part, pause=pause_seconds(mark), is_exact=is_exact))
         start = mark.end()
-    return [*parts, _part(plain, said, start, len(said), lexicon, 0.0, False)]
+    return [*parts, _part(plain, said, start, len(said), lexicon)]
 
 
 def break_length(text: str) -> int:
@@ -105,6 +118,14 @@ def ends_with_break(text: str) -> bool:
     text = text.rstrip()
     marks = list(MARK.finditer(text))
     return bool(marks) and marks[-1].end() == len(text) and marks[-1]["break"] is not None
+
+
+def ends_paragraph(text: str) -> bool:
+    """Return whether a blank line follows the last word of a text, and no pause."""
+    words = text.rstrip()
+    if _PARAGRAPH_END.search(text, len(words)) is None:
+        return False
+    return not any(mark.end() == len(words) for mark in MARK.finditer(words))
 
 
 def blank_breaks(text: str) -> str:
@@ -124,9 +145,16 @@ def blank_marks(text: str) -> str:
     return MARK.sub(lambda mark: " " * len(mark[0]), blank_emphasis(text))
 
 
-def total_pause(text: str) -> float:
-    """Return the seconds of all pauses of a text; raises as :func:`paused_parts`."""
-    return sum(pause_seconds(mark) for kind in _EITHER for mark in kind.finditer(text))
+def total_pause(text: str, paragraph: float | None = None) -> float:
+    """Return the seconds of all pauses of a text; raises as :func:`paused_parts`.
+
+    Args:
+        paragraph: seconds between two paragraphs, where callers want them.
+    """
+    own = sum(pause_seconds(mark) for kind in _EITHER for mark in kind.finditer(text))
+    if not paragraph:
+        return own
+    return own + paragraph * sum(1 for _ in _PARAGRAPH_END.finditer(text.strip()))
 
 
 def without_empty_breaks(text: str) -> str:
@@ -149,15 +177,7 @@ def without_comma(text: str) -> str:
     return f"{kept[:-1]} {text[len(kept) :]}" if kept.endswith(_WEAK) else text
 
 
-def _part(
-    plain: Unmarked,
-    said: str,
-    start: int,
-    end: int,
-    lexicon: Lexicon,
-    pause: float,
-    is_exact: bool,
-) -> PausedPart:
+def _part(plain: Unmarked, said: str, start: int, end: int, lexicon: Lexicon) -> PausedPart:
     respelled = lexicon.apply(said[start:end])
     moved = (
         replace(
@@ -167,7 +187,7 @@ def _part(
         )
         for use in respelled.uses
     )
-    return PausedPart(respelled.text, tuple(moved), pause, is_exact)
+    return PausedPart(respelled.text, tuple(moved))
 
 
 def pause_seconds(mark: re.Match[str]) -> float:

@@ -62,10 +62,11 @@ def everything_watched() -> Iterator[None]:
 
 
 def return_free_memory() -> None:
-    """Give memory that nothing uses back to the system.
+    """Give memory that nothing uses back to the system, also that of objects in cycles.
 
     The C library keeps freed memory for later. Only glibc can be asked to return it.
     """
+    gc.collect()
     if sys.platform == "linux":
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

@@ -12,7 +12,7 @@ from ChatTTS.audio.samples import Samples
 from ChatTTS.audio.trim import AUDIBLE
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
-from ChatTTS.longform.script import ScriptError
+from ChatTTS.longform.script import Join, ScriptError
 from ChatTTS.longform.settings import ReadSettings
 from ChatTTS.longform.ssml import read_ssml
 
@@ -95,3 +95,10 @@ def test_emphasis_and_empty_breaks_end_no_line(inside: str, texts: list[str]) ->
 def test_an_unknown_level_is_an_error() -> None:
     with pytest.raises(ScriptError, match=r"a\.ssml:1: <emphasis> has a level of strong, moderate"):
         text_of('<emphasis level="loud">a</emphasis>')
+
+
+@pytest.mark.parametrize("between", ["", " ", "\n", "<s></s>"])
+def test_paragraphs_end_whatever_stands_between_them(between: str) -> None:
+    inside = f"<p>a</p>{between}<p><s>b</s></p>{between}<s>c</s>"
+    lines = read_ssml(f"<speak>{inside}</speak>", "a.ssml").lines
+    assert [line.join for line in lines] == [Join.PARAGRAPH, Join.PARAGRAPH, Join.PARAGRAPH]

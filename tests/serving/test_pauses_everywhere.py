@@ -34,6 +34,11 @@ PLAIN = (
 )
 WORDS = ["Good", "morning", "there", "We", "really", "do"]
 BEFORE, AFTER = 0.3, 0.45
+PARAGRAPHS = (
+    "The lamp was lit at night.\r\n\r\nWe went home in the end.\n \n\n***\n\n"
+    'Then it rained. <break time="400ms"/>\n\nThat was all.\n\n'
+)
+BETWEEN = 0.7
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +154,58 @@ def test_breaks_in_text_that_comes_in_parts_are_exact(size: int, server: WholeSe
     assert silences(whole)[1:-1] == [30_000, 12_000]
 
 
+@pytest.fixture(scope="module")
+def parted(server: WholeServer) -> NDArray[np.int16]:
+    waveforms = spoken(server, PARAGRAPHS, paragraph_pause=BETWEEN)
+    sound: NDArray[np.int16] = to_int16(waveforms[0])
+    return sound
+
+
+def test_paragraphs_are_parted_once_and_a_written_break_stands_alone(
+    parted: NDArray[np.int16],
+) -> None:
+    first, *pauses, last = silences(parted)
+    assert pauses == [16_800, 16_800, 9600]
+    assert min(first, last) > 0  # the ends are no borders between paragraphs
+
+
+@pytest.mark.parametrize("way", OWN_WAYS)
+def test_own_interfaces_part_paragraphs(
+    way: Any, server: WholeServer, parted: NDArray[np.int16]
+) -> None:
+    found = samples(way(server, PARAGRAPHS, paragraph_pause=BETWEEN))
+    assert apart(found, parted) <= 1
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_paragraphs_in_text_that_comes_in_parts(
+    size: int, server: WholeServer, parted: NDArray[np.int16]
+) -> None:
+    with speaker(server) as socket:
+        socket.say("session.config", voice=VOICE, seed=SEED, paragraph_pause=BETWEEN)
+        for at in range(0, len(PARAGRAPHS), size):
+            socket.say("input.text", text=PARAGRAPHS[at : at + size])
+        socket.say("input.flush")
+        socket.until("audio.done")
+        assert apart(samples(socket.samples().tobytes()), parted) <= 1
+
+
+@pytest.mark.parametrize("way", [by_rest, by_websocket, by_riva])
+def test_paragraphs_of_documents_are_parted(way: Any, server: WholeServer) -> None:
+    document = "<speak><p>The lamp was lit.</p><p>We went home.</p><p>It rained.</p></speak>"
+    whole = to_int16(spoken(server, document, paragraph_pause=BETWEEN)[0])
+    assert silences(whole)[1:-1] == [16_800, 16_800]
+    assert apart(samples(way(server, document, paragraph_pause=BETWEEN)), whole) <= 1
+
+
+def test_the_tempo_leaves_the_pauses_of_paragraphs(server: WholeServer) -> None:
+    fields = {"paragraph_pause": BETWEEN, "speed": 1.5, "response_format": "pcm"}
+    pauses = silences(samples(by_rest(server, "The lamp was lit.\n\nWe went home.", **fields)))[
+        1:-1
+    ]
+    assert pauses == [pytest.approx(16_800, abs=480)]
+
+
 @pytest.mark.parametrize("way", OWN_WAYS)
 def test_both_ends_have_the_silence_that_is_asked_for(
     way: Any, server: WholeServer, ended: NDArray[np.int16]
@@ -235,6 +292,9 @@ def test_emphasis_without_word_times_is_told(
     [
         ({"silence_before": -1}, "silence_before"),
         ({"silence_after": 61}, "silence_after"),
+        ({"paragraph_pause": 61}, "paragraph_pause"),
+        ({"input": "a\n\n" * 12, "paragraph_pause": 60}, "add up to more than 600 s"),
+        ({"input": "<speak>" + "<p>a</p>" * 12 + "</speak>", "paragraph_pause": 60}, "add up to"),
         ({"input": "[emphasis:loud|a] b"}, "has no level of emphasis"),
         ({"input": 'a <break time="1h"/> b'}, "is not a break"),
         ({"input": '<speak><emphasis level="loud">a</emphasis></speak>'}, "has a level of"),

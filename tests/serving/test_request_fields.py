@@ -54,6 +54,7 @@ VALUES: dict[str, Any] = {
     "word_times": True,
     "silence_before": 0.3,
     "silence_after": 0.5,
+    "paragraph_pause": 0.7,
     "duration": 2.5,
     "voice": "anna",
     "adapter": "base",
@@ -174,7 +175,7 @@ def test_the_key_has_what_decides_the_speech(name: str) -> None:
     assert (plain.deciding != changed.deciding) == (name in DECIDING)
 
 
-@pytest.mark.parametrize("name", ["duration", "silence_before", "silence_after"])
+@pytest.mark.parametrize("name", ["duration", "silence_before", "silence_after", "paragraph_pause"])
 def test_the_key_has_the_seconds_that_the_engine_gets(name: str) -> None:
     """The encoder changes the tempo, so a longer time at a higher tempo is equal sound."""
     asked = dict[str, Any]({name: 2.0})

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
+from ...text.pauses import ends_paragraph
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, UnavailableError
 from ..speech.config import RunConfig
 from ..speech.service import ENGINE_STOPPED, SpeechService
@@ -84,11 +86,17 @@ class Context:
         if run.config.duration is not None:
             self._whole.append(text)
             parts = []
-        elif self._buffer.waiting + len(text) > _LONG_TEXT:
-            parts = await self._service.in_parsing_thread(lambda: self._buffer.push(text))
         else:
-            with self._budget.spending():
-                parts = self._buffer.push(text)
+            push = partial(
+                self._buffer.push,
+                text,
+                keeps_paragraphs=run.config.paragraph_pause is not None,
+            )
+            if self._buffer.waiting + len(text) > _LONG_TEXT:
+                parts = await self._service.in_parsing_thread(push)
+            else:
+                with self._budget.spending():
+                    parts = push()
         self._speak_parts(run, parts)
         if run.config.flush_after is not None:
             loop = asyncio.get_running_loop()
@@ -162,8 +170,10 @@ class Context:
             self._end_run()
 
     def _speak_parts(self, run: Run, parts: list[TextPart]) -> None:
+        pauses = run.config.paragraph_pause is not None
         for part in parts:
-            self._speech_queue.put(QueuedUtterance(run, part.text, reads_ssml=part.is_document))
+            ends = pauses and not part.is_document and ends_paragraph(part.text)
+            self._speech_queue.put(QueuedUtterance(run, part.text, part.is_document, ends))
 
     def _current_run(self) -> Run:
         if self._run is None:

@@ -60,12 +60,17 @@ class DocumentBuffer:
         """Return whether a document has begun whose end has not come."""
         return self._state is _State.DOCUMENT
 
-    def push(self, text: str) -> list[TextPart]:
-        """Add text and return what is complete."""
+    def push(self, text: str, *, keeps_paragraphs: bool = False) -> list[TextPart]:
+        """Add text and return what is complete.
+
+        Args:
+            keeps_paragraphs: whether an utterance ends with the blank line after it.
+        """
         parts: list[TextPart] = []
         while text:
             if self._state is _State.PLAIN:
-                return parts + _utterances(self._plain.push(text))
+                utterances = self._plain.push(text, keeps_paragraphs=keeps_paragraphs)
+                return parts + _utterances(utterances)
             self._held += text
             if self._state is _State.UNDECIDED:
                 self._state = _kind(self._held)

@@ -140,13 +140,15 @@ class QueuedUtterance:
         run: the run.
         text: as it was written.
         reads_ssml: whether it is a document of SSML, if it begins as one.
-        follows_break: whether the utterance of the run before ended with a break, which is all the
-            silence between them.
+        ends_paragraph: whether the run's pause between paragraphs follows.
+        follows_break: whether the utterance of the run before ended with that pause or with a
+            break, which is all the silence between them.
     """
 
     run: Run
     text: str
     reads_ssml: bool = False
+    ends_paragraph: bool = False
     follows_break: bool = False
 
 

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 from ...pipeline.edges import NOTHING
 from ...pipeline.results import Piece
@@ -88,8 +89,9 @@ class SpeechQueue:
         """Queue an item."""
         if isinstance(item, QueuedUtterance):
             last, self._last = self._last, item
-            if last is not None and last.run is item.run and ends_with_break(last.text):
-                item = replace(item, follows_break=True)
+            if last is not None and last.run is item.run:
+                follows_break = last.ends_paragraph or ends_with_break(last.text)
+                item = replace(item, follows_break=follows_break)
         self._items.append(item)
         self.waiting_characters += _characters(item)
         if not self.is_active:
@@ -225,7 +227,9 @@ class SpeechQueue:
     ) -> UtteranceGeneration:
         """Begin to generate; ``number`` is the context's next one by default."""
         run = utterance.run
-        cut = {"silence_before": 0.0} if utterance.follows_break else {}
+        cut: dict[str, Any] = {"silence_before": 0.0} if utterance.follows_break else {}
+        if utterance.ends_paragraph:
+            cut["silence_after"] = run.config.paragraph_pause
         number = run.seed_state.next_utterance if number is None else number
         follows = self._current is not None and self._current[0].run is run
         request = run.config.request(

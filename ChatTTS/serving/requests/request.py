@@ -18,7 +18,7 @@ from ..errors import BadRequestError
 # Fields of requests alone that decide the speech, and those of jobs.
 _DECIDING = ("text", "tags", "refine_tags", "first_utterance")
 _OF_JOBS = ("text", "sampling", "seed", "refine_tags", "first_utterance")
-_TIMES = ("duration", "silence_before", "silence_after")
+_TIMES = ("duration", "silence_before", "silence_after", "paragraph_pause")
 _ID_LENGTH = 12
 # A header has at most some kB. A character may take 12 bytes in it.
 _SHOWN_WARNINGS, _LONGEST_WARNING = 5, 100
@@ -209,15 +209,19 @@ def without_effect(request: SpeechRequest) -> SpeechRequest:
     return replace(request, warnings=(*request.warnings, message))
 
 
-def check_pauses(text: str) -> None:
-    """Check the marks of pauses and emphasis in a text.
+def check_pauses(request: SpeechRequest) -> None:
+    """Check the marks of pauses and emphasis in a text, and its paragraphs.
 
     Raises:
         BadRequestError: a mark is none, or the pauses are too long together.
     """
     try:
-        unmarked(text)
-        seconds = total_pause(text)
+        unmarked(request.text)
+        if request.segments:  # their own pauses were checked when they were read
+            paragraphs = sum(each.ends_paragraph for each in request.segments)
+            seconds = total_pause(request.text) + paragraphs * (request.paragraph_pause or 0.0)
+        else:
+            seconds = total_pause(request.text, request.paragraph_pause)
     except TextError as error:
         raise BadRequestError(str(error), param="input") from error
     if seconds > LONGEST_PAUSE:

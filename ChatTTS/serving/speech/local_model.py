@@ -158,6 +158,7 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
         lexicon=job.lexicon,
         silence_before=job.silence_before,
         silence_after=job.silence_after,
+        paragraph_pause=job.paragraph_pause,
         reads_ssml=False,
         duration=job.duration,
     )

@@ -203,7 +203,7 @@ class SpeechService:
             ServingError: the text cannot be refined, or not now; as for :meth:`speak`.
         """
         request = self.with_lexicon(request)
-        self._check_text(request.text)
+        self._check_text(request)
         self.check_language(request.language)
         await self.find_lexicon_uses(request)
         interrupt = threading.Event()
@@ -313,7 +313,7 @@ class SpeechService:
                 unknown, the times of words are not known here, or the engine is gone; or a word of
                 its lexicon has phonemes alone, and the voice reads letters.
         """
-        self._check_text(request.text)
+        self._check_text(request)
         self.check_language(request.language)
         if not self._reads_phonemes:
             try:
@@ -339,7 +339,10 @@ class SpeechService:
         """
         if not request.lexicon.entries:
             return ()
-        parts = await self.in_parsing_thread(lambda: paused_parts(request.text, request.lexicon))
+        by_paragraphs = request.paragraph_pause is not None and not request.segments
+        parts = await self.in_parsing_thread(
+            lambda: paused_parts(request.text, request.lexicon, by_paragraphs=by_paragraphs)
+        )
         limit = self.settings.limits.characters
         length = sum(len(part.text) for part in parts)
         if length > limit:
@@ -427,7 +430,8 @@ class SpeechService:
             return job.voice if name is None else self._voice(name, request.adapter).parameters
 
         segments = before_tempo(request.segments, request.speed)
-        segments = with_silence(segments, job.silence_before, job.silence_after)
+        silences = job.silence_before, job.silence_after, job.paragraph_pause
+        segments = with_silence(segments, *silences)
         stream = SegmentStream(self.model, jobs_of(segments, job, found), segments, interrupt)
         await stream.open()
         return stream
@@ -474,16 +478,16 @@ class SpeechService:
             self.admission.abort_waiting(ENGINE_STOPPED)
         return as_serving_error(error)
 
-    def _check_text(self, text: str) -> None:
+    def _check_text(self, request: SpeechRequest) -> None:
         if self.state == "failed":
             raise UnavailableError(ENGINE_STOPPED)
         if self._is_closed:
             raise OverloadedError("the server has shut down: use another one", draining=True)
-        check_pauses(text)
-        limit = self.settings.limits.characters
-        if len(text) > limit:
+        check_pauses(request)
+        length, limit = len(request.text), self.settings.limits.characters
+        if length > limit:
             raise RequestTooLargeError(
-                f"the text has {len(text)} characters; the limit is {limit}: send it in parts",
+                f"the text has {length} characters; the limit is {limit}: send it in parts",
                 param="input",
             )
 

@@ -21,7 +21,7 @@ from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
 from .compat.calls import ScriptCalls
 from .compat.successes import succeeds
-from .errors import ChatTTSError, ConfigError, TextError
+from .errors import ChatTTSError, ConfigError
 from .loading import load_model
 from .longform.ssml_speech import reads_documents
 from .model.cuda.graphs import give_back_memory
@@ -32,7 +32,7 @@ from .model.lora.names import adapter_folders
 from .model.speaker import encode_sample
 from .params import as_params
 from .pipeline.alignment.head_scores import HeadChoice
-from .pipeline.call_setup import set_up_call
+from .pipeline.call_setup import checked_single, set_up_call
 from .pipeline.head_search import find_heads, keep_heads
 from .pipeline.model import Model
 from .pipeline.requests import choose_seed
@@ -293,6 +293,7 @@ class Chat(ScriptCalls):
         paragraph_pause: float | None = None,
         reads_ssml: bool = True,
         duration: float | Sequence[float | None] | None = None,
+        may_be_late: bool = False,
     ) -> Any:
         """Speak one text or several.
 
@@ -328,6 +329,7 @@ class Chat(ScriptCalls):
             duration: seconds that the speech of the text shall take, or a list with those of each
                 text, ``None`` for as long as it takes. ``Waveforms.fits`` tells how it was done. A
                 stream begins when the whole text is spoken, and ignores ``low_latency``.
+            may_be_late: give speech that does not fit as short as can be, instead of an error.
 
         Returns:
             ``Waveforms``, a list with a 1-D float32 array at 24 kHz for each text; with ``stream``
@@ -364,6 +366,7 @@ class Chat(ScriptCalls):
                 word_times=word_times,
                 guard=guard,
                 duration=None if refine_text_only else duration,
+                may_be_late=may_be_late,
                 silences=Silences.of(silence_before, silence_after, paragraph_pause),
             )
             utterances = call.read_texts.utterances
@@ -405,22 +408,22 @@ class Chat(ScriptCalls):
         paragraph_pause: float | None = None,
         reads_ssml: bool = True,
         duration: float | None = None,
+        may_be_late: bool = False,
     ) -> SpeechStream:
         """Speak one text piece by piece: ``for piece in chat.stream(text)``, or ``async for``.
 
         The joined pieces are the waveform that :meth:`infer` returns. The next pieces are generated
-        while the caller uses the earlier ones.
+        while the caller uses the earlier ones. ``Piece.words`` and ``Piece.faults`` have what is
+        found in the sound. A guard that retries ignores ``low_latency``.
 
         Args:
             low_latency, lang, skip_refine_text, use_decoder, do_text_normalization,
                 do_homophone_replacement, split_text, max_split_batch, params_refine_text,
-                params_infer_code, interrupt, lexicon, silence_before, silence_after,
-                paragraph_pause, reads_ssml: as in :meth:`infer`.
+                params_infer_code, interrupt, word_times, guard, lexicon, silence_before,
+                silence_after, paragraph_pause, reads_ssml, duration, may_be_late: as in
+                :meth:`infer`.
             first_utterance: number of the text's first utterance in a longer text that is spoken
                 in parts; with an equal seed they then sound as they would in the whole.
-            word_times: find when each word is spoken, for ``Piece.words``.
-            guard: as in :meth:`infer`, and for ``Piece.faults``; ``retry`` ignores ``low_latency``.
-            duration: seconds that the speech shall take, as in :meth:`infer`.
 
         Raises:
             TextError, VoiceError, ConfigError, EngineUnavailableError: as in :meth:`infer`. Errors
@@ -428,17 +431,13 @@ class Chat(ScriptCalls):
                 later, when these are generated.
         """
         early = parameters.as_low_latency(low_latency)
-        if not isinstance(text, str):
-            raise TextError(
-                "stream speaks one text, a string; infer(texts, stream=True) takes many"
-            )
         model = self._loaded
         refining, coding = self._params(model, params_refine_text, params_infer_code)
         cancelled = self._new_cancellation(interrupt)
         with finish_before_exit(cancelled.set):
             call = set_up_call(
                 model,
-                [text],
+                checked_single(text),
                 self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon),
                 coding,
                 cancelled,
@@ -449,6 +448,7 @@ class Chat(ScriptCalls):
                 word_times=word_times,
                 guard=guard,
                 duration=[duration],
+                may_be_late=may_be_late,
                 silences=Silences.of(silence_before, silence_after, paragraph_pause),
                 first=first_utterance,
             )

@@ -281,6 +281,11 @@ class Manner:
             f"seconds above 0 and at most {LONGEST_DURATION:g}", above=0, most=LONGEST_DURATION
         ),
     )
+    may_be_late: bool = _field(
+        False,
+        "Speak as short as can be what does not fit its duration; an error by default.",
+        "rest websocket grpc",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

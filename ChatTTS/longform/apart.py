@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..text.splitter import is_speakable
+from .cues import with_durations
 from .files import read_script_bytes
 from .marks import expanded
 from .script import Join, Line, Place, Script, ScriptError, Style
@@ -58,6 +59,7 @@ class Reading:
         characters: of all lines.
         seconds: of the speech, as it is estimated.
         notes: where notes are spoken, as :func:`.files.read_script` takes it.
+        fit: whether each cue shall take exactly the time for which it is shown.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Reading:
     characters: int
     seconds: float
     notes: str = "skip"
+    fit: bool = False
 
 
 def read_apart(data: bytes, reading: Reading) -> Script:
@@ -117,7 +120,10 @@ def read_bounded(data: bytes, reading: Reading) -> Script:
     script = read_script_bytes(data, name, reading.format, reading.most, reading.notes)
     if reading.strict:
         script.check_strict()
-    script = expanded(script.between(reading.first, reading.last), reading.line_characters)
+    script = script.between(reading.first, reading.last)
+    if reading.fit:
+        script = with_durations(script)
+    script = expanded(script, reading.line_characters)
     characters = sum(len(line.text) for line in script.lines)
     if characters > reading.characters:
         raise ScriptTooLongError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..errors import ChatTTSError
 from ..model.generation import FinishReason
-from ..pipeline.results import DurationError, SpokenUtterance
+from ..pipeline.results import SpokenUtterance
+from .attempts import CUT_OFF, another_seed, tell_faults
 from .kept_lines import SpokenLine, SpokenPart
 from .planned import PlannedLine, Reference
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ChatVoice:
-    """A :class:`.line_speaker.LineVoice` that calls ``Chat.infer``.
+    """A :class:`.line_speaker.LineVoice` and ``AttemptingVoice`` that calls ``Chat.infer``.
 
     Args:
         chat: with a loaded model.
@@ -43,17 +43,9 @@ class ChatVoice:
         number: int = 0,
         sample: Mapping[str, str] | None = None,
     ) -> SpokenLine | None:
-        """Return an attempt at a line, ``None`` if it was stopped; each number has other draws.
-
-        Args:
-            sample: a sample prompt, as :meth:`sample` returns it, that the line continues.
-
-        Raises:
-            ScriptError: the line cannot be spoken.
-        """
+        """Return an attempt at a line: see :class:`.attempts.AttemptingVoice`."""
         code = {**planned.arguments["params_infer_code"], **(sample or {})}
-        if number:
-            code["manual_seed"] = _another_seed(code["manual_seed"], number)
+        code["manual_seed"] = another_seed(code["manual_seed"], number)
         arguments = {**planned.arguments, "params_infer_code": code}
         waveforms = self._infer(planned, planned.line.text, arguments, stop)
         if waveforms.finish_reasons[0] == "abort":
@@ -63,12 +55,8 @@ class ChatVoice:
 
     def sounds(
         self, planned: PlannedLine, reference: Reference, stop: threading.Event
-    ) -> list[Samples] | None:
-        """Return the sounds of a reference in the voice of a line; ``None`` if it was stopped.
-
-        Raises:
-            ScriptError: they cannot be spoken.
-        """
+    ) -> list[tuple[Samples, str]] | None:
+        """Return the sounds of a reference: see :class:`.attempts.AttemptingVoice`."""
         arguments = {
             **planned.arguments,
             "do_text_normalization": False,
@@ -81,10 +69,12 @@ class ChatVoice:
         for name in ("params_infer_code", "params_refine_text"):
             arguments[name] = {**arguments[name], "ensure_non_empty": False}
         waveforms = self._infer(planned, list(reference.texts), arguments, stop)
-        return None if "abort" in waveforms.finish_reasons else list(waveforms)
+        if "abort" in waveforms.finish_reasons:
+            return None
+        return list(zip(waveforms, reference.texts, strict=True))
 
     def sample(self, sound: Samples, text: str) -> dict[str, str] | None:
-        """Return parameters by which speech continues a sound; ``None`` if the model cannot."""
+        """Return parameters by which speech continues a sound: see ``AttemptingVoice``."""
         try:
             codes = self._chat.sample_audio_speaker(sound, sample_rate=SAMPLE_RATE, trim=True)
         except ChatTTSError:
@@ -99,31 +89,15 @@ class ChatVoice:
         stop: threading.Event,
     ) -> Any:
         """Return the waveforms of texts; those that cannot fit are as short as can be."""
+        given = {**arguments, "reads_ssml": False, "may_be_late": True}
         try:
-            return self._chat.infer(text, interrupt=stop, reads_ssml=False, **arguments)
-        except DurationError as error:
-            if error.waveforms is not None:
-                return error.waveforms
-            raise planned.line.place.error(str(error)) from error
+            return self._chat.infer(text, interrupt=stop, **given)
         except ChatTTSError as error:
             raise planned.line.place.error(str(error)) from error
-
-
-def tell_faults(planned: PlannedLine, spoken: SpokenLine, warn: Callable[[str], None]) -> None:
-    """Warn of each fault of a line."""
-    for part in spoken.parts:
-        for fault in part.faults:
-            warn(f"{planned.line.place}: {fault}")
 
 
 def _part(utterance: SpokenUtterance) -> SpokenPart:
     faults = [f"{fault.kind} {fault.text}" for fault in utterance.faults]
     if utterance.finish is FinishReason.LENGTH:
-        faults.append("the speech was cut off at its longest")
+        faults.append(CUT_OFF)
     return SpokenPart(utterance.text, utterance.samples, tuple(faults))
-
-
-def _another_seed(seed: int, number: int) -> int:
-    """Return a seed for other draws, below 2**63."""
-    digest = hashlib.sha256(f"{seed} attempt {number}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..request_fields import LONGEST_DURATION
@@ -16,7 +17,8 @@ _INNER_TIME = re.compile(r"<(?:\d{1,9}:)?\d{1,9}:\d{1,9}\.\d{1,9}>")
 _EVENT = re.compile(r"^[ \t]{0,9}(?:Dialogue|Comment):", re.MULTILINE)
 _BEGINNING = 1000
 _VOICE = re.compile(r"<v(?:\.[\w.-]{0,200})?\s{1,9}([^<>]{1,200})>")
-_TAG = re.compile(r"</?[A-Za-z][^<>]*>|\{\\[^{}]*\}")
+# A break of SSML stays, as in any text.
+_TAG = re.compile(r"</?(?!break[\s/>])[A-Za-z][^<>]*>|\{\\[^{}]*\}")
 
 
 @dataclass(frozen=True)
@@ -79,14 +81,45 @@ def read_cues(text: str, name: str) -> Script:
 
 
 def with_durations(script: Script) -> Script:
-    """Return the script with the time for which each cue is shown as the duration of its speech."""
-    lines = (
-        line
-        if line.shown is None or line.duration is not None
-        else replace(line, duration=min(line.shown, LONGEST_DURATION))
-        for line in script.lines
+    """Return the script with the time for which each cue is shown as the duration of its speech.
+
+    A cue that marks have divided becomes one line again.
+    """
+    lines: list[Line] = []
+    cue: list[Line] = []
+    for line in script.lines:
+        if cue and (line.shown is None or line.at is not None):
+            lines.append(_whole(cue))
+            cue = []
+        if line.shown is None or line.duration is not None:
+            lines.append(line)
+        else:
+            cue.append(line)
+    return replace(script, lines=(*lines, *([_whole(cue)] if cue else [])))
+
+
+def _whole(parts: Sequence[Line]) -> Line:
+    """Return the parts of a cue as one line that has a duration."""
+    first, last = parts[0], parts[-1]
+    assert first.shown is not None
+    texts: list[str] = []
+    voice = first.voice
+    for part in parts:
+        if part.voice != voice and part.text:
+            texts.append(f"[voice:{part.voice}]")
+            voice = part.voice
+        texts.append(part.text)
+        if part.pause and part is not last:
+            length = f"{round(1000 * part.pause)}ms"
+            texts.append(f'<break time="{length}"/>' if part.is_exact else f"[pause:{length}]")
+    return replace(
+        first,
+        text=" ".join(filter(None, texts)),
+        duration=min(first.shown, LONGEST_DURATION),
+        pause=last.pause,
+        is_exact=last.is_exact,
+        join=last.join,
     )
-    return replace(script, lines=tuple(lines))
 
 
 def _kind(text: str) -> str:

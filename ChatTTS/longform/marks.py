@@ -59,16 +59,17 @@ def _timed(line: Line, most: int) -> Line:
     Raises:
         ScriptError: it has several voices, or is too long to be spoken as one.
     """
+    whole = _without_empty_breaks(line)
     voices, parts, position = {line.voice}, [], 0
-    for mark in _MARK.finditer(line.text):
+    for mark in _MARK.finditer(whole):
         if mark["voice"] is not None:
-            parts.append(line.text[position : mark.start()])
+            parts.append(whole[position : mark.start()])
             position = mark.end()
             name = _named(mark["voice"], line.place)
             voices = {*voices, name} if "".join(parts).strip() else {name}
-        else:
+        elif mark["break"] is None:
             _silence(mark, line.place)
-    text = "".join([*parts, line.text[position:]]).strip()
+    text = "".join([*parts, whole[position:]]).strip()
     if len(voices) > 1 or len(text) > most:
         raise line.place.error(
             f"what has a duration is spoken by one voice and has at most {most} characters: "
@@ -77,14 +78,23 @@ def _timed(line: Line, most: int) -> Line:
     return replace(line, text=text, voice=next(iter(voices)))
 
 
+def _without_empty_breaks(line: Line) -> str:
+    """Return the text of a line without empty breaks.
+
+    Raises:
+        ScriptError: a break cannot be read.
+    """
+    try:
+        return without_empty_breaks(line.text)
+    except TextError as error:
+        raise line.place.error(str(error)) from error
+
+
 def _parts(line: Line) -> Iterator[Line]:
     """Yield the parts of one line; the last one has its pause and join."""
     found: list[Line] = []
     voice, position = line.voice, 0
-    try:
-        text = without_empty_breaks(line.text)
-    except TextError as error:
-        raise line.place.error(str(error)) from error
+    text = _without_empty_breaks(line)
 
     def add(text: str) -> None:
         if text.strip():

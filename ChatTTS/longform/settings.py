@@ -88,6 +88,10 @@ class Role:
     style: Style = field(default_factory=Style)
 
 
+STEADINESS = ("retry", "report")
+"""Choices for utterances that leave what is usual for their voice."""
+
+
 class Late(str, Enum):
     """The choices for speech that is longer than its duration although it is as short as can be.
 
@@ -154,7 +158,7 @@ class ReadSettings:
 
     def __post_init__(self) -> None:
         checked_guard(self.guard)
-        if self.steady not in (None, "retry", "report"):
+        if self.steady not in (None, *STEADINESS):
             raise ConfigError(f'steady must be "retry", "report" or None, not {shown(self.steady)}')
         object.__setattr__(self, "late", checked_late(self.late))
         if self.side_by_side is not None and not 1 <= self.side_by_side <= 256:

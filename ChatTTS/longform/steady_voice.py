@@ -13,7 +13,7 @@ from ..pipeline.results import Word
 from ..pipeline.speech_lengths import SPEED_TAG
 from ..text.emphasis import has_emphasis
 from ..utils.locks import new_lock
-from .chat_voice import ChatVoice, tell_faults
+from .attempts import AttemptingVoice, tell_faults
 from .kept_lines import SpokenLine, SpokenPart
 from .planned import PlannedLine, Reference
 from .steadiness import Trait, Usual, heard_in
@@ -79,7 +79,7 @@ class SteadyVoice:
         warn: called with each warning, which names its line.
     """
 
-    def __init__(self, voice: ChatVoice, mends: bool, warn: Callable[[str], None]) -> None:
+    def __init__(self, voice: AttemptingVoice, mends: bool, warn: Callable[[str], None]) -> None:
         self._voice, self._mends, self._warn = voice, mends, warn
         self._known: dict[Reference, _Standard | None] = {}
         self._lock = new_lock()
@@ -116,16 +116,16 @@ class SteadyVoice:
                 sounds = self._voice.sounds(planned, reference, stop)
                 if sounds is None:
                     return None
-                self._known[reference] = self._found(sounds, reference.texts)
+                self._known[reference] = self._found(sounds)
             return self._known[reference]
 
-    def _found(self, sounds: Sequence[Samples], texts: Sequence[str]) -> _Standard | None:
-        heard = [heard_in(sound, text) for sound, text in zip(sounds, texts, strict=True)]
+    def _found(self, sounds: Sequence[tuple[Samples, str]]) -> _Standard | None:
+        heard = [heard_in(sound, text) for sound, text in sounds]
         usual = Usual.of([each for each in heard if each is not None])
         if usual is None:
             return None
         best = usual.most_usual(heard)
-        sample = None if best is None else self._voice.sample(sounds[best], texts[best])
+        sample = None if best is None else self._voice.sample(*sounds[best])
         return _Standard(usual, sample)
 
     def _tell(self, planned: PlannedLine, unit: _Unit) -> None:

@@ -239,7 +239,7 @@ class InferCall:
             self.cancelled,
             settings=params.prompt,
             refine=refine,
-            raises=is_stream,
+            raises=is_stream and not fitting.may_be_late,
         )
 
     def _speech_pass(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import ConfigError, shown
+from ..errors import ConfigError, TextError, shown
 from ..model.generation import Cancellation
 from ..params import InferCodeParams
 from ..text.emphasis import has_emphasis
@@ -26,6 +26,17 @@ from .utterances import Reading, Silences, utterances_of, word_reader
 logger = logging.getLogger(__name__)
 
 
+def checked_single(text: Any) -> list[str]:
+    """Return the one text of a stream in a list.
+
+    Raises:
+        TextError: it is no string.
+    """
+    if not isinstance(text, str):
+        raise TextError("stream speaks one text, a string; infer(texts, stream=True) takes many")
+    return [text]
+
+
 def set_up_call(
     model: Model,
     text: str | Sequence[str],
@@ -40,6 +51,7 @@ def set_up_call(
     word_times: bool,
     guard: str | None,
     duration: Any,
+    may_be_late: bool,
     silences: Silences,
     first: int = 0,
 ) -> InferCall:
@@ -90,5 +102,7 @@ def set_up_call(
     heads = () if read is None else alignment_heads(model, cancelled, show=show)
     fitting = None
     if is_timed:
-        fitting = fitting_of(model, heads, texts, durations, cancelled, show=show)
+        fitting = fitting_of(
+            model, heads, texts, durations, cancelled, may_be_late=may_be_late, show=show
+        )
     return InferCall(model, found, max(1, together), cancelled, read, heads, guard, fitting)

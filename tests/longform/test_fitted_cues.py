@@ -73,6 +73,16 @@ def test_each_cue_is_as_long_as_it_is_shown(standard: Chat, infer: Speaks) -> No
     ]
 
 
+def test_a_cue_with_a_pause_is_one_line(standard: Chat, infer: Speaks) -> None:
+    film = FILM.replace("that?", 'that? [pause:200ms] Hm? <break time="0.1s"/> No.')
+    pieces = spoken(standard, film, SETTINGS)
+    assert infer.durations == pytest.approx([2.2, 0.6, 2.0])
+    assert pieces[0].line.text == ('Did you hear that? [pause:200ms] Hm? <break time="100ms"/> No.')
+    film = FILM.replace("that?", "that? [voice:Bob] No.")
+    with pytest.raises(ScriptError, match="is spoken by one voice"):
+        spoken(standard, film, SETTINGS)
+
+
 def test_without_fit_cues_are_spoken_as_ever(standard: Chat, infer: Speaks) -> None:
     spoken(standard, FILM, replace(SETTINGS, fit=False))
     assert infer.durations == []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ChatTTS.audio.samples import SAMPLE_RATE, Samples
+from ChatTTS.audio.samples import SAMPLE_RATE
 from ChatTTS.audio.voice_print import print_distance, voice_print
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
@@ -23,6 +23,7 @@ from ChatTTS.model.generation import FinishReason
 from ChatTTS.pipeline.results import SpokenText, SpokenUtterance, Waveforms, Word
 
 from ..support.chat_tools import LIVELY
+from ..support.longform_tools import noise
 
 SETTINGS = ReadSettings(parameters={**LIVELY, "spk_emb": "steady"}, steady="retry")
 LINES = [
@@ -30,16 +31,6 @@ LINES = [
     for name in ("one", "two", "three", "four", "five", "six", "seven", "eight")
 ]
 BOOK = "\n\n".join(LINES)
-
-
-def noise(text: str, voice: float = 1.0, level: float = 0.1, pace: float = 0.04) -> Samples:
-    """Return noise as long as a text, with the spectrum of a voice: the higher, the darker."""
-    count = round(sum(map(str.isalnum, text)) * pace * SAMPLE_RATE)
-    drawn = np.random.default_rng(len(text)).standard_normal(count)
-    spectrum = np.fft.rfft(drawn) / (1 + voice * np.arange(count // 2 + 1) * 20 / count) ** 2
-    sound = np.fft.irfft(spectrum, count)
-    result: Samples = (sound * level / np.sqrt(np.square(sound).mean())).astype(np.float32)
-    return result
 
 
 @dataclass

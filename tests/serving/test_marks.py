@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ChatTTS.audio import Mark, find_mark
 from ChatTTS.audio.content_credentials import Credentials, find_manifest, has_reader
-from ChatTTS.mark import SOFTWARE, SOURCE_TYPE
+from ChatTTS.mark import SOFTWARE, SOURCE_TYPE, today
 from ChatTTS.serving.encoding import Encoder, Format
 from ChatTTS.serving.http.disclosure import DISCLOSURE, disclosure_headers
 
@@ -107,6 +107,20 @@ def test_every_way_to_speech_has_the_header(
     assert answer.headers[DISCLOSURE] == SAYS
     assert "date" in answer.headers  # it tells when
     assert DISCLOSURE not in plain.request(method, path, json=body).headers
+
+
+def test_clients_get_the_mark_for_wav_files_of_their_own(
+    client: httpx.Client, plain: httpx.Client, tmp_path: Path
+) -> None:
+    file = tmp_path / "own.wav"
+    sound = speech(plain, "wav", stream=False)
+    chunk = base64.b64decode(client.get("/v1/status").json()["wav_mark"])
+    size = (len(sound) + len(chunk) - 8).to_bytes(4, "little")
+    file.write_bytes(sound[:4] + size + sound[8:] + chunk)
+    found = find_mark(file)
+    assert (found.is_synthetic, found.day) == (True, today().isoformat())
+    assert np.array_equal(samples_of(file.read_bytes()), samples_of(sound))
+    assert plain.get("/v1/status").json()["wav_mark"] == ""
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/audio/voices", "/health", "/"])

@@ -56,6 +56,7 @@ VALUES: dict[str, Any] = {
     "silence_after": 0.5,
     "paragraph_pause": 0.7,
     "duration": 2.5,
+    "may_be_late": True,
     "voice": "anna",
     "adapter": "base",
     "priority": "batch",

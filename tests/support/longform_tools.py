@@ -12,7 +12,6 @@ from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.generation import FinishReason
 from ChatTTS.pipeline.results import (
-    DurationError,
     Fit,
     SpokenText,
     SpokenUtterance,
@@ -56,7 +55,10 @@ class Speaks:
             if text == self.fails_at:
                 raise ConfigError("no such thing")
             duration = arguments.get("duration")
-            return self.spoken(text) if duration is None else self.fitted(text, duration)
+            if duration is None:
+                return self.spoken(text)
+            assert arguments["may_be_late"]
+            return self.fitted(text, duration)
         finally:
             with self._lock:
                 self._running -= 1
@@ -70,10 +72,7 @@ class Speaks:
         utterance = SpokenUtterance(text, len(samples), FinishReason.STOP, words)
         late = seconds - duration
         fit = Fit(duration, late, 0.0, 1.0, 60.0, 1.0, 0.0, ("[speed_5]",))
-        waveforms = Waveforms([samples], [SpokenText([utterance], fit=fit)])
-        if late:
-            raise DurationError([text], [fit], waveforms)
-        return waveforms
+        return Waveforms([samples], [SpokenText([utterance], fit=fit)])
 
     def spoken(self, text: str) -> Waveforms:
         number = hashlib.sha256(text.encode()).digest()[0]
@@ -85,6 +84,16 @@ class Speaks:
         words = [Word(text, 0.2, end / SAMPLE_RATE, 4800, end, 0, len(text), 1.0)]
         utterance = SpokenUtterance(text, len(samples), FinishReason.STOP, words)
         return Waveforms([samples], [SpokenText([utterance])])
+
+
+def noise(text: str, voice: float = 1.0, level: float = 0.1, pace: float = 0.04) -> Samples:
+    """Return noise as long as a text, with the spectrum of a voice: the higher, the darker."""
+    count = round(sum(map(str.isalnum, text)) * pace * SAMPLE_RATE)
+    drawn = np.random.default_rng(len(text)).standard_normal(count)
+    spectrum = np.fft.rfft(drawn) / (1 + voice * np.arange(count // 2 + 1) * 20 / count) ** 2
+    sound = np.fft.irfft(spectrum, count)
+    result: Samples = (sound * level / np.sqrt(np.square(sound).mean())).astype(np.float32)
+    return result
 
 
 def tone(pitch: float, seconds: float, level: float = 0.2) -> Samples:

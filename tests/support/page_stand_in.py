@@ -15,6 +15,8 @@ import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
+from ChatTTS.audio.marking import info_chunk
+from ChatTTS.mark import Mark
 from ChatTTS.serving.protocols.rest.operations import PUBLIC
 from ChatTTS.serving.protocols.rest.page import page_routes
 from ChatTTS.text.tag_names import named_tags
@@ -70,7 +72,13 @@ class StandIn:
         self.voices: list[dict[str, Any]] = [{"id": "anna", "name": "Anna"}]
         self.default: str | None = "anna"
         self.tags = [asdict(tag) for tag in named_tags(TAGS)]
-        self.status: dict[str, Any] = {"running": 0, "waiting": 0, "limit": 4}
+        mark = base64.b64encode(info_chunk(Mark())).decode()
+        self.status: dict[str, Any] = {
+            "running": 0,
+            "waiting": 0,
+            "limit": 4,
+            "wav_mark": mark,
+        }
         self.words: list[dict[str, Any]] = []  # of requests that ask for them
         self.cues: list[dict[str, Any]] = []
         self.faults: list[dict[str, Any]] = []  # of requests with a guard

@@ -146,11 +146,14 @@ def fitting_of(
     durations: Sequence[float | None],
     cancelled: Cancellation,
     *,
+    may_be_late: bool,
     show: bool,
 ) -> Fitting | None:
     """Return the times of a call's texts.
 
-    Args and errors are those of :func:`speech_lengths`.
+    Args:
+        may_be_late: give out texts that do not fit, as short as can be.
+        model, heads, cancelled, show: as in :func:`speech_lengths`, whose errors are raised, too.
 
     Returns:
         The times; ``None`` if ``cancelled`` was set meanwhile.
@@ -160,7 +163,9 @@ def fitting_of(
     """
     check_tempo()
     lengths = speech_lengths(model, heads, cancelled, show=show)
-    return None if lengths is None else Fitting(tuple(texts), tuple(durations), lengths)
+    if lengths is None:
+        return None
+    return Fitting(tuple(texts), tuple(durations), lengths, may_be_late)
 
 
 def learn_lengths(

@@ -86,6 +86,7 @@ class SpeechRequest(RequestFields):
         seed: of all random draws.
         is_seeded: whether the client chose the seed, and so may repeat the request.
         sample, transcript: a sample prompt string and its transcript, in place of a voice.
+        continued: a sample prompt, as fields of ``InferCodeParams``, beside those of the voice.
         refine_tags: control tags of the refine pass; empty means the defaults of the voice.
         tags: control tags of the speech pass, such as ``[speed_4]``; empty as above.
         guard: ``retry``, ``report``, or ``None`` for neither.
@@ -112,6 +113,7 @@ class SpeechRequest(RequestFields):
     is_seeded: bool = True
     sample: str | None = None
     transcript: str | None = None
+    continued: Mapping[str, str] = field(default_factory=dict)
     refine_tags: str = ""
     tags: str = ""
     client: str = ""

@@ -18,9 +18,10 @@ from ...audio.content_credentials import SIGNED_FORMATS, sign
 from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError, ConfigError
 from ...longform.apart import estimated_seconds
-from ...longform.line_speaker import InterruptedReadingError, LineSpeaker
+from ...longform.line_speaker import InterruptedReadingError, LineSpeaker, LineVoice
 from ...longform.planned import PlannedLine
 from ...longform.recording import Recording, SpokenPiece
+from ...longform.steady_voice import SteadyVoice
 from ...mark import day_made
 from ...utils.folders import data_folder
 from ..errors import (
@@ -390,7 +391,10 @@ class ScriptJobs:
         voices = VoiceFinder(self._service, options, job.voices)
         plan = self._planner(job, options, voices).plan(script)
         self._take_over(store, job, plan)
-        speaker = LineSpeaker(voice, kept, self._side_by_side, job.interrupt)
+        lines: LineVoice = voice
+        if options.steady is not None:
+            lines = SteadyVoice(voice, options.steady == "retry", job.warn)
+        speaker = LineSpeaker(lines, kept, self._side_by_side, job.interrupt)
         recording = Recording(script, plan, speaker, kept, options.reading(), warn=job.warn)
 
         def heard(piece: SpokenPiece) -> None:

@@ -12,7 +12,16 @@ from ...longform.files import SCRIPT_FORMATS
 from ...longform.loudness import LoudnessMeter
 from ...longform.notes import NOTES
 from ...longform.script import ScriptError
-from ...longform.settings import AUDIOBOOK, Loudness, Pauses, ReadSettings, Role, parse_roles
+from ...longform.settings import (
+    AUDIOBOOK,
+    STEADINESS,
+    Late,
+    Loudness,
+    Pauses,
+    ReadSettings,
+    Role,
+    parse_roles,
+)
 from ...longform.sound_file import WORK_FORMATS, check_format
 from ...request_fields import RequestFields, fields_on
 from ..errors import BadRequestError
@@ -44,6 +53,10 @@ class ScriptOptions(RequestFields):
         first, last: chapters, by number or title.
         title, author: of the work, in place of the script's own.
         fastest: the most that a cue is sped up to end before the next one.
+        fit: speak each cue exactly as long as it is shown.
+        late: what becomes of a line that cannot be spoken in its duration.
+        steady: ``retry`` or ``report``: what becomes of utterances that leave what is usual for
+            their voice.
     """
 
     format: str | None = None
@@ -59,6 +72,9 @@ class ScriptOptions(RequestFields):
     title: str | None = None
     author: str | None = None
     fastest: float = 1.5
+    fit: bool = False
+    late: Late = Late.SHIFT
+    steady: str | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> ScriptOptions:
@@ -76,8 +92,11 @@ class ScriptOptions(RequestFields):
         subtitles = fields.get("subtitles")
         _check_choice("subtitles", subtitles, SUBTITLE_FORMATS)
         _check_choice("notes", fields.get("notes"), NOTES)
+        _check_choice("late", fields.get("late"), tuple(each.value for each in Late))
+        _check_choice("steady", fields.get("steady"), STEADINESS)
         plain = {n: fields[n] for n in _PLAIN if n in fields}
         plain |= {n: parse_field(n, fields[n]) for n in _OF_REQUESTS if n in fields}
+        plain["late"] = Late(fields.get("late", Late.SHIFT))
         if plain.get("guard") == "none":
             plain["guard"] = None
         try:
@@ -110,12 +129,15 @@ class ScriptOptions(RequestFields):
             word_times=self.subtitles is not None,
             guard=self.guard,
             fastest=self.fastest,
+            fit=self.fit,
+            late=self.late,
+            steady=self.steady,
             silence_before=self.silence_before,
             silence_after=self.silence_after,
         )
 
 
-_PLAIN = ("notes", "first", "last", "title", "author", "fastest")
+_PLAIN = ("notes", "first", "last", "title", "author", "fastest", "fit", "steady")
 _OF_REQUESTS = tuple(each.name for each in fields_on("scripts"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -14,10 +14,12 @@ from ...longform.apart import Reading, ScriptTooLongError, read_apart
 from ...longform.files import format_of
 from ...longform.marks import MOST_CHARACTERS
 from ...longform.planned import PlannedLine
+from ...longform.references import with_references
 from ...longform.script import Line, Place, Script, ScriptError, Style
 from ...longform.settings import Role
 from ...request_fields import Priority
-from ...text.splitter import is_speakable
+from ...text.pauses import blank_marks
+from ...text.splitter import is_speakable, split_utterances
 from ..errors import BadRequestError, RequestTooLargeError, ServingError
 from ..requests.request import SpeechRequest
 from ..settings import Limits
@@ -72,6 +74,7 @@ class ScriptSource:
             characters=limits.script_characters,
             seconds=limits.script_seconds,
             notes=options.notes,
+            fit=options.fit,
         )
         try:
             script = read_apart(self.data, reading)
@@ -163,7 +166,9 @@ class ScriptPlanner:
         BadRequestError: so is a voice of the options.
         """
         self._check_roles()
-        return tuple(self._planned(n, line) for n, line in enumerate(script.lines, 1))
+        plan = tuple(self._planned(n, line) for n, line in enumerate(script.lines, 1))
+        steady = self._options.steady
+        return plan if steady is None else with_references(plan, steady)
 
     def _check_roles(self) -> None:
         """Raise BadRequestError for a role whose voice cannot be used, also if no line names it."""
@@ -192,7 +197,11 @@ class ScriptPlanner:
             deciding.append(line.duration)
             self._service.check_word_times("duration")
         key = hashlib.sha256(json.dumps(deciding).encode()).hexdigest()
-        return PlannedLine(line, key, {"request": request}, tempo)
+        texts: Sequence[str] = ()
+        if self._options.steady is not None:
+            longest = self._service.model.config.defaults.max_utterance_characters
+            texts = split_utterances(blank_marks(line.text), longest)
+        return PlannedLine(line, key, {"request": request}, tempo, tuple(texts))
 
     def _check_length(self, line: Line, template: SpeechRequest) -> None:
         if template.lexicon.entries:
@@ -237,6 +246,7 @@ class ScriptPlanner:
             refine_tags=style.refine_tags if refines else "",
             tags="" if style.speed is None else f"[speed_{style.speed}]",
             word_times=options.subtitles is not None,
+            may_be_late=True,  # the options tell what becomes of such a line
             priority=Priority.BATCH,
             client=self._client,
             **_voice_fields(parameters),

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, wait
+from dataclasses import replace
 
 import numpy as np
 
-from ...errors import NothingToSpeakError, named_parts
+from ...audio.samples import SAMPLE_RATE, Samples
+from ...errors import ChatTTSError, NothingToSpeakError, named_parts
+from ...longform.attempts import CUT_OFF, another_seed, tell_faults
 from ...longform.kept_lines import SpokenLine, SpokenPart
-from ...longform.planned import PlannedLine
-from ...pipeline.results import Fault, Piece, Word
+from ...longform.planned import PlannedLine, Reference
+from ...model.generation import FinishReason
+from ...pipeline.results import Piece, Word
+from ...text.lexicon import Lexicon
 from ..errors import DeadlineError, OverloadedError, ServingError, UnavailableError
 from ..requests.request import SpeechRequest
 from ..speech.service import SpeechService
@@ -25,7 +31,7 @@ _MOST_FAILURES = 20
 
 
 class ServiceVoice:
-    """A :class:`...longform.line_speaker.LineVoice` on the service.
+    """A :class:`...longform.line_speaker.LineVoice` and ``AttemptingVoice`` on the service.
 
     A line is a request with the priority ``batch``. Where the queue is full, it waits and asks
     again: a script has time.
@@ -52,7 +58,72 @@ class ServiceVoice:
         Raises:
             ScriptError: the line cannot be spoken.
         """
-        future = asyncio.run_coroutine_threadsafe(self._spoken(planned), self._loop)
+        spoken = self.attempt(planned, stop)
+        if spoken is not None:
+            tell_faults(planned, spoken, self._warn)
+        return spoken
+
+    def attempt(
+        self,
+        planned: PlannedLine,
+        stop: threading.Event,
+        number: int = 0,
+        sample: Mapping[str, str] | None = None,
+    ) -> SpokenLine | None:
+        """Return an attempt at a line: see :class:`...longform.attempts.AttemptingVoice`."""
+        request: SpeechRequest = planned.arguments["request"]
+        if number:
+            request = replace(
+                request,
+                seed=another_seed(request.seed, number),
+                request_id=f"{request.request_id}-{number}",
+                continued=sample or {},
+            )
+        return self._asked(planned, request, stop, tells=number == 0)
+
+    def sounds(
+        self, planned: PlannedLine, reference: Reference, stop: threading.Event
+    ) -> list[tuple[Samples, str]] | None:
+        """Return the sounds of a reference: see :class:`...longform.attempts.AttemptingVoice`."""
+        request: SpeechRequest = planned.arguments["request"]
+        found = []
+        for number, text in enumerate(reference.texts, 1):
+            plain = replace(
+                request,
+                text=text,
+                lexicon=Lexicon(),
+                word_times=False,
+                guard=None,
+                duration=None,
+                request_id=f"{request.request_id}-r{number}",
+            )
+            spoken = self._asked(planned, plain, stop, tells=False)
+            if spoken is None:
+                return None
+            found.append((spoken.samples, " ".join(part.text for part in spoken.parts)))
+        return found
+
+    def sample(self, sound: Samples, text: str) -> dict[str, str] | None:
+        """Return parameters by which speech continues a sound: see ``AttemptingVoice``."""
+        try:
+            codes = self._service.model.encode_sample(sound, SAMPLE_RATE)
+        except ChatTTSError:
+            return None
+        return {"spk_smp": codes, "txt_smp": text}
+
+    def _asked(
+        self, planned: PlannedLine, request: SpeechRequest, stop: threading.Event, *, tells: bool
+    ) -> SpokenLine | None:
+        """Return the speech of a request; ``None`` if it, or the server, was stopped.
+
+        Args:
+            tells: warn of what is left out.
+
+        Raises:
+            ScriptError: it cannot be spoken.
+        """
+        spoken = self._spoken(planned, request, tells=tells)
+        future = asyncio.run_coroutine_threadsafe(spoken, self._loop)
         while not wait([future], _POLL).done:
             if stop.is_set():
                 future.cancel()
@@ -63,14 +134,15 @@ class ServiceVoice:
         except ServingError as error:
             raise planned.line.place.error(str(error)) from error
 
-    async def _spoken(self, planned: PlannedLine) -> SpokenLine | None:
-        """Return the speech of a line; ``None`` if the server ends."""
-        request: SpeechRequest = planned.arguments["request"]
+    async def _spoken(
+        self, planned: PlannedLine, request: SpeechRequest, *, tells: bool
+    ) -> SpokenLine | None:
+        """Return the speech of a request; ``None`` if the server ends."""
         failures = 0
         async with self._places:
             while True:
                 try:
-                    return await self._attempt(planned, request)
+                    return await self._spoken_once(planned, request, tells=tells)
                 except (OverloadedError, DeadlineError, UnavailableError) as error:
                     if self._service.ends:
                         return None
@@ -80,7 +152,9 @@ class ServiceVoice:
                     asked = error.retry_after or _SHORTEST_PAUSE
                 await asyncio.sleep(min(max(asked, _SHORTEST_PAUSE), _LONGEST_PAUSE))
 
-    async def _attempt(self, planned: PlannedLine, request: SpeechRequest) -> SpokenLine:
+    async def _spoken_once(
+        self, planned: PlannedLine, request: SpeechRequest, *, tells: bool
+    ) -> SpokenLine:
         place = planned.line.place
         pieces: list[Piece] = []
         speech = self._service.speak(request)
@@ -95,31 +169,29 @@ class ServiceVoice:
                 why = "there is nothing to speak in it"
                 if cause.left_out:
                     why = f"the voice cannot speak {named_parts(cause.left_out)}"
-                self._warn(f"{place}: {why}; it stays silent")
+                if tells:
+                    self._warn(f"{place}: {why}; it stays silent")
                 return joined([])
             raise
-        if speech.left_out:
+        if speech.left_out and tells:
             self._warn(f"{place}: the voice cannot speak {named_parts(speech.left_out)}; left out")
-        if speech.finish_reason == "length":
-            self._warn(f"{place}: the speech was cut off at its longest")
-        for fault in speech.faults:
-            self._warn(_told(place, fault))
         return joined(pieces)
 
 
-def joined(pieces: list[Piece]) -> SpokenLine:
+def joined(pieces: Sequence[Piece]) -> SpokenLine:
     """Return the speech of a line from its pieces."""
     texts: dict[int, str] = {}
-    samples: dict[int, int] = {}
+    samples: Counter[int] = Counter()
+    faults: defaultdict[int, list[str]] = defaultdict(list)
     words: list[Word] = []
     for piece in pieces:
-        texts[piece.utterance] = piece.text
-        samples[piece.utterance] = samples.get(piece.utterance, 0) + len(piece.samples)
+        number = piece.utterance
+        texts[number] = piece.text
+        samples[number] += len(piece.samples)
+        faults[number] += (f"{fault.kind} {fault.text}".rstrip() for fault in piece.faults)
+        if piece.finish_reason == FinishReason.LENGTH.value:
+            faults[number].append(CUT_OFF)
         words += piece.words
     sound = [np.zeros(0, dtype=np.float32), *(piece.samples for piece in pieces)]
-    parts = tuple(SpokenPart(texts[number], samples[number]) for number in texts)
-    return SpokenLine(np.concatenate(sound), parts, tuple(words))
-
-
-def _told(place: object, fault: Fault) -> str:
-    return f"{place}: {fault.kind} {fault.text}".rstrip()
+    parts = (SpokenPart(text, samples[n], tuple(faults[n])) for n, text in texts.items())
+    return SpokenLine(np.concatenate(sound), tuple(parts), tuple(words))

@@ -161,6 +161,7 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
         paragraph_pause=job.paragraph_pause,
         reads_ssml=False,
         duration=job.duration,
+        may_be_late=job.may_be_late,
     )
 
 

@@ -328,8 +328,10 @@ class SpeechService:
             fields = {"spk_smp": request.sample}
             if request.transcript:
                 fields["txt_smp"] = request.transcript
-            return self._with_adapter(FoundVoice("(recording)", fields), request.adapter)
-        return self._voice(request.voice, request.adapter)
+            voice = self._with_adapter(FoundVoice("(recording)", fields), request.adapter)
+        else:
+            voice = self._voice(request.voice, request.adapter)
+        return replace(voice, parameters={**voice.parameters, **request.continued})
 
     async def find_lexicon_uses(self, request: SpeechRequest) -> tuple[LexiconUse, ...]:
         """Return where the lexicon replaces words of the text.

@@ -25,6 +25,7 @@ export class ServerError extends Error {
 export class Server {
   knowsWords = false; // whether speech can come with the times of its words
   longest = Infinity; // characters of a text
+  wavMark = new Uint8Array(); // the chunk that says in a WAV file that its sound is synthetic
 
   get key() {
     return recall(KEY, "");
@@ -50,6 +51,7 @@ export class Server {
     const status = await (await this.#ask("v1/status")).json();
     this.knowsWords = Boolean(status.word_times);
     this.longest = status.max_characters ?? Infinity;
+    this.wavMark = Uint8Array.from(atob(status.wav_mark ?? ""), (byte) => byte.charCodeAt(0));
     return status;
   }
 

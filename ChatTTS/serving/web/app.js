@@ -109,7 +109,7 @@ function putBack(entry) {
 }
 
 async function saveEntry(entry, track) {
-  if (track) save(track.wav(), fileName(entry.fields, "wav"));
+  if (track) save(track.wav(server.wavMark), fileName(entry.fields, "wav"));
   else await fetchAs(entry.fields, "wav");
 }
 
@@ -133,7 +133,7 @@ async function saveCurrent(button) {
     return;
   }
   if (format === "wav") {
-    save(track.wav(), fileName(fields, format));
+    save(track.wav(server.wavMark), fileName(fields, format));
     return;
   }
   button.setAttribute("aria-busy", "true");

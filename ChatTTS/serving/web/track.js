@@ -75,15 +75,18 @@ export class Track {
     return highest;
   }
 
-  /** A WAV file with exactly the samples that were received. */
-  wav() {
+  /**
+   * A WAV file with exactly the samples that were received.
+   * @param {Uint8Array} mark a chunk to stand behind them.
+   */
+  wav(mark) {
     const size = this.length * 2;
     const header = new DataView(new ArrayBuffer(HEADER_BYTES));
     const write = (at, text) => {
       for (let i = 0; i < text.length; i++) header.setUint8(at + i, text.charCodeAt(i));
     };
     write(0, "RIFF");
-    header.setUint32(4, HEADER_BYTES - 8 + size, true);
+    header.setUint32(4, HEADER_BYTES - 8 + size + mark.length, true);
     write(8, "WAVEfmt ");
     header.setUint32(16, 16, true); // bytes of this chunk
     header.setUint16(20, 1, true); // PCM
@@ -94,7 +97,7 @@ export class Track {
     header.setUint16(34, 16, true); // bits
     write(36, "data");
     header.setUint32(40, size, true);
-    return new Blob([header, this.#bytes.subarray(0, size)], { type: "audio/wav" });
+    return new Blob([header, this.#bytes.subarray(0, size), mark], { type: "audio/wav" });
   }
 
   #sample(i) {

@@ -162,6 +162,21 @@ def test_what_cannot_fit_names_the_shortest_time(chat: Chat) -> None:
     assert fit_of(again).fits
 
 
+def test_what_cannot_fit_may_be_late(chat: Chat) -> None:
+    with PacedEngine(chat, by_level):
+        waveforms = spoken(chat, [TEXT, TEXT], [0.6, 2.1], may_be_late=True)
+    fit = fit_of(waveforms)
+    assert fit.late > 0
+    assert len(waveforms[0]) / SAMPLE_RATE == pytest.approx(fit.shortest, abs=1e-3)
+    check_exact(waveforms[1], 2.1)
+    with PacedEngine(chat, by_level):
+        stream = chat.stream(
+            TEXT, duration=0.6, may_be_late=True, skip_refine_text=True, params_infer_code=SETTINGS
+        )
+        pieces = [piece.samples for piece in stream]
+    assert np.array_equal(np.concatenate(pieces), waveforms[0])
+
+
 def test_what_is_too_short_ends_in_silence_with_a_warning(
     chat: Chat, caplog: pytest.LogCaptureFixture
 ) -> None:

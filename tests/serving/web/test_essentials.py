@@ -9,6 +9,8 @@ import wave
 import pytest
 from playwright.sync_api import Page, expect
 
+from ChatTTS.audio import find_mark
+
 from ...support.page_browser import figure, speak, wait_for
 from ...support.page_stand_in import RATE, StandIn
 
@@ -69,6 +71,7 @@ def test_speech_is_played_drawn_and_kept_as_it_came(server: StandIn, page: Page)
     with page.expect_download() as download:
         page.get_by_role("button", name="wav", exact=True).click()
     assert download.value.suggested_filename == "chattts-anna-77.wav"
+    assert find_mark(download.value.path()).is_synthetic
     with wave.open(io.BytesIO(download.value.path().read_bytes())) as file:
         assert (file.getframerate(), file.getnchannels(), file.getsampwidth()) == (RATE, 1, 2)
         assert file.readframes(file.getnframes()) == server.sound

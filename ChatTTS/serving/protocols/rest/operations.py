@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
+from ....audio.marking import info_chunk
+from ....mark import Mark, today
 from ....version import __version__
 from ...speech.service import SpeechService
 from .schemas import Health, ModelState, Readiness, ServiceStatus
@@ -72,11 +76,16 @@ def operation_routes(service: SpeechService) -> APIRouter:
                 "longest_wait": round(queue.longest_wait, 3),
                 "word_times": service.gives_word_times,
                 "max_characters": service.settings.limits.characters,
+                "wav_mark": _wav_mark(service.settings.mark),
                 "version": __version__,
             }
         )
 
     return router
+
+
+def _wav_mark(mark: Mark | None) -> str:
+    return "" if mark is None else base64.b64encode(info_chunk(mark.on(today()))).decode("ascii")
 
 
 def _model_state(service: SpeechService) -> ModelState:

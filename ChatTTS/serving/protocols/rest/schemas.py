@@ -463,6 +463,11 @@ class ServiceStatus(BaseModel):
     longest_wait: float
     word_times: bool = Field(description="Whether requests may ask for the times of words.")
     max_characters: int = Field(description="The longest text that is accepted.")
+    wav_mark: str = Field(
+        description="Base64 of the chunk that says in a WAV file that its sound is synthetic, for "
+        "clients that write files of sound from a socket; it stands behind the samples. Empty with "
+        "`--no-mark`."
+    )
     version: str
 
 

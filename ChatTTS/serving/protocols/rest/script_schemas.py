@@ -65,6 +65,19 @@ class ScriptOptionsBody(Body):
     fastest: float | None = Field(
         None, ge=1, le=2, description="The most that a subtitle is sped up to fit its time; 1.5."
     )
+    fit: bool | None = Field(
+        None, description="Speak each subtitle exactly as long as it is shown."
+    )
+    late: Literal["shift", "overlap", "cut", "tempo"] | None = Field(
+        None,
+        description="What becomes of a line that does not fit its duration: later lines are "
+        "shifted (the default) or overlapped, it is cut, or its tempo is raised.",
+    )
+    steady: Literal["retry", "report"] | None = Field(
+        None,
+        description="Compare voice, loudness and pace of each sentence with what is usual for its "
+        "voice; `retry` speaks a sentence again that leaves it.",
+    )
 
 
 class ScriptBody(ScriptOptionsBody):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..request_fields import LONGEST_DURATION
+from ..text.pauses import MARK
 from .script import LONGEST_WORK, Join, Line, Place, Script, ScriptError
 from .spaces import unwrapped
 
@@ -17,8 +18,7 @@ _INNER_TIME = re.compile(r"<(?:\d{1,9}:)?\d{1,9}:\d{1,9}\.\d{1,9}>")
 _EVENT = re.compile(r"^[ \t]{0,9}(?:Dialogue|Comment):", re.MULTILINE)
 _BEGINNING = 1000
 _VOICE = re.compile(r"<v(?:\.[\w.-]{0,200})?\s{1,9}([^<>]{1,200})>")
-# A break of SSML stays, as in any text.
-_TAG = re.compile(r"</?(?!break[\s/>])[A-Za-z][^<>]*>|\{\\[^{}]*\}")
+_TAG = re.compile(r"</?[A-Za-z][^<>]*>|\{\\[^{}]*\}")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def with_durations(script: Script) -> Script:
 
 def _whole(parts: Sequence[Line]) -> Line:
     """Return the parts of a cue as one line that has a duration."""
-    first, last = parts[0], parts[-1]
+    first = parts[0]
     assert first.shown is not None
     texts: list[str] = []
     voice = first.voice
@@ -109,16 +109,16 @@ def _whole(parts: Sequence[Line]) -> Line:
             texts.append(f"[voice:{part.voice}]")
             voice = part.voice
         texts.append(part.text)
-        if part.pause and part is not last:
+        if part.pause:
             length = f"{round(1000 * part.pause)}ms"
             texts.append(f'<break time="{length}"/>' if part.is_exact else f"[pause:{length}]")
     return replace(
         first,
         text=" ".join(filter(None, texts)),
         duration=min(first.shown, LONGEST_DURATION),
-        pause=last.pause,
-        is_exact=last.is_exact,
-        join=last.join,
+        pause=0.0,
+        is_exact=False,
+        join=parts[-1].join,
     )
 
 
@@ -147,7 +147,8 @@ def _unrolled(cues: list[_Cue]) -> list[_Cue]:
 
 
 def _plain(text: str) -> str:
-    return unwrapped(_TAG.sub("", text))
+    """Return a text without tags; a break of SSML stays, as in any text."""
+    return unwrapped(_TAG.sub(lambda tag: tag[0] if MARK.fullmatch(tag[0]) else "", text))
 
 
 def _script(cues: list[_Cue]) -> Script:

@@ -115,18 +115,30 @@ def with_silence(
         between: seconds between two paragraphs, likewise.
     """
     spoken = [number for number, segment in enumerate(segments) if segment.text]
-    kept = [
-        replace(segment, pause=between, is_exact=True)
-        if segment.ends_paragraph and between is not None
-        else segment
-        for segment in segments
-    ]
+    kept = list(segments)
+    if between is not None:
+        ends = [number for number, segment in enumerate(segments) if segment.ends_paragraph]
+        for number in ends:
+            kept[number] = _parted(segments, number, between)
     if after is not None:
         last = spoken[-1]
         kept[last:] = [replace(segments[last], pause=after, is_exact=True)]
     if before is not None:
         kept[: spoken[0]] = [Segment("", 0, None, 1.0, before, is_exact=True)]
     return tuple(kept)
+
+
+def _parted(segments: Sequence[Segment], number: int, between: float) -> Segment:
+    """Return a segment that ends a paragraph, with the pause after it.
+
+    A pause that is written there stands alone, and the end of all speech is no border.
+    """
+    for following in segments[number + 1 :]:
+        if is_speakable(following.text):
+            return replace(segments[number], pause=between, is_exact=True)
+        if following.pause:
+            break
+    return replace(segments[number], pause=0.0)
 
 
 def before_tempo(segments: Sequence[Segment], tempo: float) -> tuple[Segment, ...]:

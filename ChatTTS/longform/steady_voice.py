@@ -83,6 +83,7 @@ class SteadyVoice:
         self._voice, self._mends, self._warn = voice, mends, warn
         self._known: dict[Reference, _Standard | None] = {}
         self._lock = new_lock()
+        self._locks: dict[Reference, threading.Lock] = {}
 
     def speak(self, planned: PlannedLine, stop: threading.Event) -> SpokenLine | None:
         """Return the speech of a line: see :class:`.line_speaker.LineVoice`."""
@@ -112,6 +113,8 @@ class SteadyVoice:
         if reference is None:
             return None
         with self._lock:
+            own = self._locks.setdefault(reference, new_lock())
+        with own:  # lines of other voices need not wait
             if reference not in self._known:
                 sounds = self._voice.sounds(planned, reference, stop)
                 if sounds is None:

@@ -293,5 +293,7 @@ def refined_texts(utterances: Sequence[Utterance], count: int, split_text: bool)
     """Return refined texts as scripts know them: one string of lines, or a list of texts."""
     if split_text and count:
         return "\n".join(without_stand_ins(u.text) for u in utterances)
-    texts = {u.text_index: without_stand_ins(u.text) for u in utterances}
-    return [texts.get(index, "") for index in range(count)]
+    texts: dict[int, list[str]] = {}
+    for utterance in utterances:  # a pause divides a text into several
+        texts.setdefault(utterance.text_index, []).append(without_stand_ins(utterance.text))
+    return [" ".join(texts.get(index, [])) for index in range(count)]

@@ -31,9 +31,9 @@ _BREAK = rf"<break(?P<break>(?:{_ATTRIBUTE})*)\s*/?>(?:\s{{0,64}}</break\s*>)?"
 _PAUSE = r"\[pause:(?P<pause>[^\[\]]*)\]"
 MARK = re.compile(rf"{_PAUSE}|{_BREAK}")
 """A pause, or a break as other vendors allow it in plain text."""
-_PARAGRAPH = r"\n[^\S\n]*\n\s*|\u2029\s*"
-_MARK_OR_PARAGRAPH = re.compile(rf"{MARK.pattern}|(?P<paragraph>{_PARAGRAPH})")
-_PARAGRAPH_END = re.compile(_PARAGRAPH)
+PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*|\u2029\s*")
+"""A blank line, or the separator of Unicode."""
+_MARK_OR_PARAGRAPH = re.compile(rf"{MARK.pattern}|(?P<paragraph>{PARAGRAPH.pattern})")
 # Each begins with a fixed word, for which megabytes are searched quickly.
 _EITHER = (re.compile(_PAUSE), re.compile(_BREAK))
 _FIRST_BREAK = re.compile(rf"\s{{0,64}}{_BREAK}")
@@ -117,15 +117,9 @@ def ends_with_break(text: str) -> bool:
     """Return whether nothing but breaks stands behind the last word of a text."""
     text = text.rstrip()
     marks = list(MARK.finditer(text))
-    return bool(marks) and marks[-1].end() == len(text) and marks[-1]["break"] is not None
-
-
-def ends_paragraph(text: str) -> bool:
-    """Return whether a blank line follows the last word of a text, and no pause."""
-    words = text.rstrip()
-    if _PARAGRAPH_END.search(text, len(words)) is None:
+    if not marks or marks[-1].end() < len(text) or marks[-1]["break"] is None:
         return False
-    return not any(mark.end() == len(words) for mark in MARK.finditer(words))
+    return has_length(marks[-1])
 
 
 def blank_breaks(text: str) -> str:
@@ -149,12 +143,22 @@ def total_pause(text: str, paragraph: float | None = None) -> float:
     """Return the seconds of all pauses of a text; raises as :func:`paused_parts`.
 
     Args:
-        paragraph: seconds between two paragraphs, where callers want them.
+        paragraph: seconds between two paragraphs with words, where no pause is written.
     """
-    own = sum(pause_seconds(mark) for kind in _EITHER for mark in kind.finditer(text))
+    total = sum(pause_seconds(mark) for kind in _EITHER for mark in kind.finditer(text))
     if not paragraph:
-        return own
-    return own + paragraph * sum(1 for _ in _PARAGRAPH_END.finditer(text.strip()))
+        return total
+    start, written, has_ended, has_words = 0, 0.0, False, False
+    ends = [(mark.start(), mark.end(), mark) for mark in _MARK_OR_PARAGRAPH.finditer(text)]
+    for begin, end, mark in [*ends, (len(text), len(text), None)]:
+        if any(map(str.isalnum, text[start:begin])):
+            total += paragraph if has_ended and has_words and not written else 0.0
+            written, has_ended, has_words = 0.0, False, True
+        if mark is not None and mark["paragraph"] is None:
+            written += pause_seconds(mark)
+        has_ended |= mark is not None and mark["paragraph"] is not None
+        start = end
+    return total
 
 
 def without_empty_breaks(text: str) -> str:
@@ -188,6 +192,14 @@ def _part(plain: Unmarked, said: str, start: int, end: int, lexicon: Lexicon) ->
         for use in respelled.uses
     )
     return PausedPart(respelled.text, tuple(moved))
+
+
+def has_length(mark: re.Match[str]) -> bool:
+    """Return whether a match of ``MARK`` is silence; also one that cannot be read."""
+    try:
+        return pause_seconds(mark) > 0
+    except TextError:
+        return True
 
 
 def pause_seconds(mark: re.Match[str]) -> float:

@@ -69,6 +69,12 @@ def has_words(text: str) -> bool:
     return _UNIT.search(without_tags(blank_marks(text))) is not None
 
 
+def words_in(text: str) -> list[re.Match[str]]:
+    """Return the words of a text outside of control tags and pauses, at their places."""
+    blank = TAG.sub(lambda tag: " " * len(tag[0]), blank_marks(text))
+    return list(_UNIT.finditer(blank))
+
+
 def split_utterances(text: str, max_characters: int = 200) -> list[str]:
     """Divide ``text`` into utterances of at most ``max_characters``, in order.
 

@@ -78,6 +78,8 @@ def test_a_cue_with_a_pause_is_one_line(standard: Chat, infer: Speaks) -> None:
     pieces = spoken(standard, film, SETTINGS)
     assert infer.durations == pytest.approx([2.2, 0.6, 2.0])
     assert pieces[0].line.text == ('Did you hear that? [pause:200ms] Hm? <break time="100ms"/> No.')
+    film = FILM.replace("that?", "that? [pause:500ms]").replace("04,000", "03,200")
+    assert places(spoken(standard, film, SETTINGS))[1][0] == 3.2  # the pause is part of its time
     film = FILM.replace("that?", "that? [voice:Bob] No.")
     with pytest.raises(ScriptError, match="is spoken by one voice"):
         spoken(standard, film, SETTINGS)

@@ -39,6 +39,10 @@ PARAGRAPHS = (
     'Then it rained. <break time="400ms"/>\n\nThat was all.\n\n'
 )
 BETWEEN = 0.7
+WRITTEN = (
+    "It rained.\n\n[pause:400ms] We went home.\n====\n\nThen it was late.\n\n"
+    '<break time="1500ms"/>Nobody knew.<break strength="none"/>\n\nThat was all.\n\n***\n\u2029'
+)
 
 
 @pytest.fixture(scope="module")
@@ -177,14 +181,14 @@ def test_own_interfaces_part_paragraphs(
     assert apart(found, parted) <= 1
 
 
+@pytest.mark.parametrize("text", [PARAGRAPHS, WRITTEN])
 @pytest.mark.parametrize("size", [1, 7, 1000])
-def test_paragraphs_in_text_that_comes_in_parts(
-    size: int, server: WholeServer, parted: NDArray[np.int16]
-) -> None:
+def test_paragraphs_in_text_that_comes_in_parts(size: int, text: str, server: WholeServer) -> None:
+    parted = to_int16(spoken(server, text, paragraph_pause=BETWEEN)[0])
     with speaker(server) as socket:
         socket.say("session.config", voice=VOICE, seed=SEED, paragraph_pause=BETWEEN)
-        for at in range(0, len(PARAGRAPHS), size):
-            socket.say("input.text", text=PARAGRAPHS[at : at + size])
+        for at in range(0, len(text), size):
+            socket.say("input.text", text=text[at : at + size])
         socket.say("input.flush")
         socket.until("audio.done")
         assert apart(samples(socket.samples().tobytes()), parted) <= 1
@@ -293,7 +297,7 @@ def test_emphasis_without_word_times_is_told(
         ({"silence_before": -1}, "silence_before"),
         ({"silence_after": 61}, "silence_after"),
         ({"paragraph_pause": 61}, "paragraph_pause"),
-        ({"input": "a\n\n" * 12, "paragraph_pause": 60}, "add up to more than 600 s"),
+        ({"input": "a\n\n***\n\n" * 12, "paragraph_pause": 60}, "add up to more than 600 s"),
         ({"input": "<speak>" + "<p>a</p>" * 12 + "</speak>", "paragraph_pause": 60}, "add up to"),
         ({"input": "[emphasis:loud|a] b"}, "has no level of emphasis"),
         ({"input": 'a <break time="1h"/> b'}, "is not a break"),

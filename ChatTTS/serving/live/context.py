@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from functools import partial
 
-from ...text.pauses import ends_paragraph
+from ...text.borders import Border, border_between
 from ..errors import BadRequestError, OverloadedError, RequestTooLargeError, UnavailableError
 from ..speech.config import RunConfig
 from ..speech.service import ENGINE_STOPPED, SpeechService
@@ -42,6 +41,7 @@ class Context:
         self._config = config
         self._seed_state = _seed_state(config)
         self._buffer = DocumentBuffer(service.model.config.defaults.max_utterance_characters)
+        self._held: list[TextPart] = []  # the utterance of which it is not known what follows it
         self._whole: list[str] = []  # text that is spoken as one, since it has a duration
         self._run: Run | None = None  # the run that new text belongs to
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -86,17 +86,11 @@ class Context:
         if run.config.duration is not None:
             self._whole.append(text)
             parts = []
+        elif self._buffer.waiting + len(text) > _LONG_TEXT:
+            parts = await self._service.in_parsing_thread(lambda: self._buffer.push(text))
         else:
-            push = partial(
-                self._buffer.push,
-                text,
-                keeps_paragraphs=run.config.paragraph_pause is not None,
-            )
-            if self._buffer.waiting + len(text) > _LONG_TEXT:
-                parts = await self._service.in_parsing_thread(push)
-            else:
-                with self._budget.spending():
-                    parts = push()
+            with self._budget.spending():
+                parts = self._buffer.push(text)
         self._speak_parts(run, parts)
         if run.config.flush_after is not None:
             loop = asyncio.get_running_loop()
@@ -120,7 +114,7 @@ class Context:
         whole, self._whole = "".join(self._whole), []
         if whole.strip():
             self._speech_queue.put(QueuedUtterance(run, whole, reads_ssml=True))
-        self._speak_parts(run, self._buffer.flush())
+        self._speak_parts(run, self._buffer.flush(), is_rest=True)
 
     def flush(self) -> None:
         """Have all text spoken that has come; the run's end follows.
@@ -154,6 +148,7 @@ class Context:
         """Stop speaking and drop all text; return the run that was interrupted, if any."""
         self._stop_timer()
         self._buffer.clear()
+        self._held.clear()
         self._whole.clear()
         self._run = None
         return await self._speech_queue.cancel()
@@ -169,11 +164,23 @@ class Context:
         if not self._buffer.is_in_document:
             self._end_run()
 
-    def _speak_parts(self, run: Run, parts: list[TextPart]) -> None:
-        pauses = run.config.paragraph_pause is not None
-        for part in parts:
-            ends = pauses and not part.is_document and ends_paragraph(part.text)
-            self._speech_queue.put(QueuedUtterance(run, part.text, part.is_document, ends))
+    def _speak_parts(self, run: Run, parts: list[TextPart], *, is_rest: bool = False) -> None:
+        """Queue parts; the last one stays here until it is known what divides it from the next.
+
+        Args:
+            is_rest: whether nothing follows.
+        """
+        parts, self._held = [*self._held, *parts], []
+        texts = [*(part.text for part in parts), "" if is_rest else self._buffer.pending]
+        for part, text in zip(parts, texts[1:], strict=True):
+            border: Border | None = Border.NONE
+            if run.config.paragraph_pause is not None and not part.is_document:
+                border = border_between(part.text, text)
+            if border is None and not is_rest and part is parts[-1]:
+                self._held = [part]
+            else:
+                ending = border or Border.NONE
+                self._speech_queue.put(QueuedUtterance(run, part.text, part.is_document, ending))
 
     def _current_run(self) -> Run:
         if self._run is None:
@@ -187,6 +194,7 @@ class Context:
             self._check_waiting_ends()
         most = self._service.settings.limits.characters
         held = self._buffer.waiting + sum(map(len, self._whole))
+        held += sum(len(part.text) for part in self._held)
         waiting = held + self._speech_queue.waiting_characters
         if waiting + len(text) > most:
             raise RequestTooLargeError(

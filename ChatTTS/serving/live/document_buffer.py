@@ -51,6 +51,11 @@ class DocumentBuffer:
         self._scanned = 0  # of a document: its end is not before this character
 
     @property
+    def pending(self) -> str:
+        """The text that was not returned yet."""
+        return self._held + self._plain.pending
+
+    @property
     def waiting(self) -> int:
         """Number of characters that were not returned yet."""
         return len(self._held) + self._plain.waiting
@@ -60,17 +65,12 @@ class DocumentBuffer:
         """Return whether a document has begun whose end has not come."""
         return self._state is _State.DOCUMENT
 
-    def push(self, text: str, *, keeps_paragraphs: bool = False) -> list[TextPart]:
-        """Add text and return what is complete.
-
-        Args:
-            keeps_paragraphs: whether an utterance ends with the blank line after it.
-        """
+    def push(self, text: str) -> list[TextPart]:
+        """Add text and return what is complete."""
         parts: list[TextPart] = []
         while text:
             if self._state is _State.PLAIN:
-                utterances = self._plain.push(text, keeps_paragraphs=keeps_paragraphs)
-                return parts + _utterances(utterances)
+                return parts + _utterances(self._plain.push(text))
             self._held += text
             if self._state is _State.UNDECIDED:
                 self._state = _kind(self._held)

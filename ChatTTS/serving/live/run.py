@@ -10,6 +10,7 @@ from functools import cached_property
 from ...audio.samples import SAMPLE_RATE
 from ...pipeline.edges import Edges
 from ...pipeline.results import Word
+from ...text.borders import Border
 from ..encoding import Encoder, Format
 from ..errors import UnspeakableError
 from ..requests.request import new_request_id, new_seed
@@ -140,15 +141,15 @@ class QueuedUtterance:
         run: the run.
         text: as it was written.
         reads_ssml: whether it is a document of SSML, if it begins as one.
-        ends_paragraph: whether the run's pause between paragraphs follows.
-        follows_break: whether the utterance of the run before ended with that pause or with a
-            break, which is all the silence between them.
+        border: what divides it from the next one.
+        follows_break: whether the utterance of the run before ended with a break or with a
+            paragraph, whose pause is all the silence between them.
     """
 
     run: Run
     text: str
     reads_ssml: bool = False
-    ends_paragraph: bool = False
+    border: Border = Border.NONE
     follows_break: bool = False
 
 

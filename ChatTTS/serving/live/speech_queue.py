@@ -13,6 +13,7 @@ from typing import Any
 
 from ...pipeline.edges import NOTHING
 from ...pipeline.results import Piece
+from ...text.borders import Border
 from ...text.pauses import ends_with_break
 from ..errors import (
     DeadlineError,
@@ -90,7 +91,7 @@ class SpeechQueue:
         if isinstance(item, QueuedUtterance):
             last, self._last = self._last, item
             if last is not None and last.run is item.run:
-                follows_break = last.ends_paragraph or ends_with_break(last.text)
+                follows_break = last.border is Border.PARAGRAPH or ends_with_break(last.text)
                 item = replace(item, follows_break=follows_break)
         self._items.append(item)
         self.waiting_characters += _characters(item)
@@ -228,8 +229,10 @@ class SpeechQueue:
         """Begin to generate; ``number`` is the context's next one by default."""
         run = utterance.run
         cut: dict[str, Any] = {"silence_before": 0.0} if utterance.follows_break else {}
-        if utterance.ends_paragraph:
+        if utterance.border is Border.PARAGRAPH:
             cut["silence_after"] = run.config.paragraph_pause
+        elif utterance.border is Border.BREAK:
+            cut["silence_after"] = 0.0  # the next utterance begins with the break
         number = run.seed_state.next_utterance if number is None else number
         follows = self._current is not None and self._current[0].run is run
         request = run.config.request(

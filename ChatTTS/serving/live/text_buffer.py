@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import accumulate, pairwise
 
-from ...text.pauses import break_length, ends_paragraph
+from ...text.pauses import break_length
 from ...text.splitter import (
     are_one_utterance,
     has_words,
@@ -18,7 +18,6 @@ _LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 # A line that was wrapped to some width continues if the next line begins with a small letter. The
 # normalizer joins such lines.
 _MAY_BE_WRAPPED = re.compile(r"\A[ \t]*\w.{30,}[a-z,][ \t]*")
-_FOLLOWING = re.compile(r"\s*")
 _LINE_BEGINNING = re.compile(r"[ \t]*([\s\S])?")
 # An open bracket may become a tag or a break, which is not a word.
 _OPEN_TAG = re.compile(r"\[\w*$|<(?:b(?:r(?:e(?:a(?:k[^<>]*)?)?)?)?)?$")
@@ -42,24 +41,22 @@ class TextBuffer:
 
     def __init__(self, max_characters: int) -> None:
         self._max_characters = max_characters
-        self._keeps_paragraphs = False
         self._lead = ""  # complete lines without words
         self._returned = ""  # end of the text already returned from the first line of _pending
         self._pending = ""
+
+    @property
+    def pending(self) -> str:
+        """The text that was not returned yet."""
+        return self._lead + self._pending
 
     @property
     def waiting(self) -> int:
         """Number of characters that were not returned yet."""
         return len(self._lead) + len(self._pending)
 
-    def push(self, text: str, *, keeps_paragraphs: bool = False) -> list[str]:
-        """Add text and return the complete utterances, with the white space before them.
-
-        Args:
-            keeps_paragraphs: whether an utterance ends with the blank line after it. So it is
-                complete once text has come after its line.
-        """
-        self._keeps_paragraphs = keeps_paragraphs
+    def push(self, text: str) -> list[str]:
+        """Add text and return the complete utterances, with the white space before them."""
         self._pending += text
         return self._split_lines(is_all=False)
 
@@ -89,13 +86,6 @@ class TextBuffer:
         """Return the length of the first line so far, and whether the line is complete."""
         begin = 0
         while match := _LINE_END.search(self._pending, begin):
-            if self._keeps_paragraphs:
-                following = _FOLLOWING.match(self._pending, match.start())
-                assert following is not None
-                if following.end() == len(self._pending):
-                    return (match.end(), True) if is_all else (match.start(), False)
-                if ends_paragraph(following[0]):
-                    return following.end(), True
             line = (self._returned + self._pending[: match.start()]).rpartition("\n")[2]
             first = _LINE_BEGINNING.match(self._pending, match.end())
             if not (match[0].endswith(("\n", "\r")) and _MAY_BE_WRAPPED.fullmatch(line) and first):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -27,6 +28,7 @@ from ..speech.service import SpeechService
 from .options import ScriptOptions
 
 _FORMAT = 2
+_BRACKET = re.compile(r"[\[\]]")  # of a mark, perhaps of a part of it
 # Three of a character of Chinese, and the marks of a document.
 _BYTES_PER_CHARACTER = 8
 _COVER_BYTES = 4 << 20
@@ -191,6 +193,7 @@ class ScriptPlanner:
             text=line.text,
             request_id=f"{self._name}.{number}",
             duration=line.duration,
+            may_be_late=line.duration is not None,  # the options tell what becomes of it
         )
         deciding: list[Any] = [line.text, decides]
         if line.duration is not None:
@@ -200,7 +203,8 @@ class ScriptPlanner:
         texts: Sequence[str] = ()
         if self._options.steady is not None:
             longest = self._service.model.config.defaults.max_utterance_characters
-            texts = split_utterances(blank_marks(line.text), longest)
+            written = split_utterances(blank_marks(line.text), longest)
+            texts = [text for text in written if not _BRACKET.search(text)]
         return PlannedLine(line, key, {"request": request}, tempo, tuple(texts))
 
     def _check_length(self, line: Line, template: SpeechRequest) -> None:
@@ -246,7 +250,6 @@ class ScriptPlanner:
             refine_tags=style.refine_tags if refines else "",
             tags="" if style.speed is None else f"[speed_{style.speed}]",
             word_times=options.subtitles is not None,
-            may_be_late=True,  # the options tell what becomes of such a line
             priority=Priority.BATCH,
             client=self._client,
             **_voice_fields(parameters),
@@ -263,6 +266,7 @@ class ScriptPlanner:
         """Return the hash of everything that decides the speech of a line, beside its text."""
         # Without fields that are not given: a field that is new leaves the lines that are kept.
         given = {name: value for name, value in request.deciding.items() if value is not None}
+        del given["may_be_late"]  # the line decides it
         deciding = given | {
             "text": "",
             "lexicon": [asdict(entry) for entry in request.lexicon.entries],

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import CancelledError, Future, wait
 from dataclasses import replace
 
 import numpy as np
@@ -86,27 +86,31 @@ class ServiceVoice:
     ) -> list[tuple[Samples, str]] | None:
         """Return the sounds of a reference: see :class:`...longform.attempts.AttemptingVoice`."""
         request: SpeechRequest = planned.arguments["request"]
-        found = []
-        for number, text in enumerate(reference.texts, 1):
-            plain = replace(
-                request,
-                text=text,
-                lexicon=Lexicon(),
-                word_times=False,
-                guard=None,
-                duration=None,
-                request_id=f"{request.request_id}-r{number}",
+        plain = replace(request, lexicon=Lexicon(), word_times=False, guard=None, duration=None)
+        coming = [
+            self._coming(
+                planned,
+                replace(plain, text=text, request_id=f"{request.request_id}-r{number}"),
+                tells=False,
             )
-            spoken = self._asked(planned, plain, stop, tells=False)
-            if spoken is None:
-                return None
-            found.append((spoken.samples, " ".join(part.text for part in spoken.parts)))
-        return found
+            for number, text in enumerate(reference.texts, 1)
+        ]
+        try:
+            spoken = [self._come(planned, future, stop) for future in coming]
+        finally:
+            for future in coming:
+                future.cancel()
+        lines = [line for line in spoken if line is not None]
+        if len(lines) < len(spoken):
+            return None
+        return [(line.samples, " ".join(part.text for part in line.parts)) for line in lines]
 
     def sample(self, sound: Samples, text: str) -> dict[str, str] | None:
         """Return parameters by which speech continues a sound: see ``AttemptingVoice``."""
         try:
             codes = self._service.model.encode_sample(sound, SAMPLE_RATE)
+        except UnavailableError:
+            raise
         except ChatTTSError:
             return None
         return {"spk_smp": codes, "txt_smp": text}
@@ -122,8 +126,17 @@ class ServiceVoice:
         Raises:
             ScriptError: it cannot be spoken.
         """
+        return self._come(planned, self._coming(planned, request, tells=tells), stop)
+
+    def _coming(
+        self, planned: PlannedLine, request: SpeechRequest, *, tells: bool
+    ) -> Future[SpokenLine | None]:
         spoken = self._spoken(planned, request, tells=tells)
-        future = asyncio.run_coroutine_threadsafe(spoken, self._loop)
+        return asyncio.run_coroutine_threadsafe(spoken, self._loop)
+
+    def _come(
+        self, planned: PlannedLine, future: Future[SpokenLine | None], stop: threading.Event
+    ) -> SpokenLine | None:
         while not wait([future], _POLL).done:
             if stop.is_set():
                 future.cancel()

@@ -34,6 +34,7 @@ _LOST = (
     ReplicaUnavailableError,
 )
 _POLL_SECONDS = 0.2
+_COUNT_SECONDS = 1.0
 _ACTOR = "SERVE_REPLICA::"  # application#deployment#replica: names of Ray Serve's actors
 _AVOIDED_SECONDS = 120.0  # Ray replaces the replica meanwhile, or it answers again
 
@@ -49,6 +50,12 @@ class RayPool:
         self._handle = handle
         self._streams = handle.options(stream=True)
         self._avoided: dict[str, float] = {}  # until when, by name
+        # The cluster may answer after a minute, and callers have no threads to lose meanwhile.
+        self._counter = concurrent.futures.ThreadPoolExecutor(
+            1, thread_name_prefix="count of replicas"
+        )
+        self._counting = threading.Lock()
+        self._count: concurrent.futures.Future[frozenset[str]] | None = None
 
     def facts(self, seconds: float) -> Facts:
         """Return the facts of a replica; blocks for so many seconds at most.
@@ -79,12 +86,14 @@ class RayPool:
 
     def living(self) -> frozenset[str] | None:
         """Return the names of the replicas that run: see :class:`..pool.ReplicaPool`."""
+        with self._counting:
+            if self._count is None or self._count.done():
+                self._count = self._counter.submit(_replica_names)
+            count = self._count
         try:
-            actors = list_named_actors(all_namespaces=True)
-        except (exceptions.RayError, RuntimeError):
+            return count.result(_COUNT_SECONDS)
+        except (TimeoutError, concurrent.futures.TimeoutError, exceptions.RayError, RuntimeError):
             return None
-        names = (actor["name"] for actor in actors)
-        return frozenset(name.rpartition("#")[2] for name in names if name.startswith(_ACTOR))
 
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str | Failed:
         """Return the refined utterances: see :class:`..pool.ReplicaPool`."""
@@ -97,6 +106,11 @@ class RayPool:
     def encode_sample(self, samples: Samples, sample_rate: int) -> str | Failed:
         """Return the sample prompt string of a recording: see :class:`..pool.ReplicaPool`."""
         return _result(self._handle.encode_sample.remote(samples, sample_rate))
+
+
+def _replica_names() -> frozenset[str]:
+    names = (actor["name"] for actor in list_named_actors(all_namespaces=True))
+    return frozenset(name.rpartition("#")[2] for name in names if name.startswith(_ACTOR))
 
 
 def _result(

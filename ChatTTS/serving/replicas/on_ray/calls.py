@@ -19,6 +19,7 @@ from ray.serve.handle import DeploymentHandle, DeploymentResponse
 from ray.util import list_named_actors
 
 from ....audio.samples import Samples
+from ....utils.locks import new_lock
 from ...requests.jobs import RefineJob, SpeechJob
 from ..messages import Failed, Message
 from ..pool import Facts, ReplicaLostError
@@ -54,7 +55,7 @@ class RayPool:
         self._counter = concurrent.futures.ThreadPoolExecutor(
             1, thread_name_prefix="count of replicas"
         )
-        self._counting = threading.Lock()
+        self._counting = new_lock()
         self._count: concurrent.futures.Future[frozenset[str]] | None = None
 
     def facts(self, seconds: float) -> Facts:

@@ -133,12 +133,16 @@ def _parted(segments: Sequence[Segment], number: int, between: float) -> Segment
 
     A pause that is written there stands alone, and the end of all speech is no border.
     """
+    segment = segments[number]
+    has_words = is_speakable(segment.text)
+    follows_words = has_words or any(is_speakable(each.text) for each in segments[:number])
     for following in segments[number + 1 :]:
-        if is_speakable(following.text):
-            return replace(segments[number], pause=between, is_exact=True)
-        if following.pause:
+        if is_speakable(following.text) and follows_words:
+            # Of paragraphs without words between two others, none adds to the pause.
+            return replace(segment, pause=between if has_words else 0.0, is_exact=True)
+        if following.pause and not following.ends_paragraph:
             break
-    return replace(segments[number], pause=0.0)
+    return replace(segment, pause=0.0)
 
 
 def before_tempo(segments: Sequence[Segment], tempo: float) -> tuple[Segment, ...]:

@@ -13,6 +13,7 @@ from ChatTTS.audio.trim import AUDIBLE
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.longform.script import Join, ScriptError
+from ChatTTS.longform.segments import segments_of, with_silence
 from ChatTTS.longform.settings import ReadSettings
 from ChatTTS.longform.ssml import read_ssml
 
@@ -102,3 +103,22 @@ def test_paragraphs_end_whatever_stands_between_them(between: str) -> None:
     inside = f"<p>a</p>{between}<p><s>b</s></p>{between}<s>c</s>"
     lines = read_ssml(f"<speak>{inside}</speak>", "a.ssml").lines
     assert [line.join for line in lines] == [Join.PARAGRAPH, Join.PARAGRAPH, Join.PARAGRAPH]
+
+
+@pytest.mark.parametrize(
+    ("inside", "pauses"),
+    [
+        ("<p>a</p><p>b</p>", [0.7, 0.0]),
+        ("<p>a</p>[pause:1s]<p>b</p>", [0.0, 1.0, 0.0]),
+        ("<p>a</p><p>[pause:2s]b</p>", [0.0, 2.0, 0.0]),
+        ('<p>a</p><mark name="x"/><break time="1s"/><p>b</p>', [0.0, 1.0, 0.0]),
+        ("<p>a</p><p>***</p>", [0.0, 0.0]),
+        ("<p>a</p><p>***</p><p>b</p>", [0.7, 0.0, 0.0]),
+        ("<p>***</p><p>b</p>", [0.0, 0.0]),
+    ],
+)
+def test_paragraphs_of_ssml_have_one_pause_and_a_written_one_stands_alone(
+    inside: str, pauses: list[float]
+) -> None:
+    segments = with_silence(segments_of(f"<speak>{inside}</speak>").segments, None, None, 0.7)
+    assert [segment.pause for segment in segments] == pauses

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ChatTTS.pipeline.refine_pass import asks_for_nothing, keeps_words
+from ChatTTS.pipeline.utterance import Utterance
+from ChatTTS.pipeline.utterances import refined_texts
 
 TEXT = "Well, maths homework was easier when I was your age, and it wasn't fun."
 
@@ -48,3 +50,9 @@ def test_answers_with_the_words_of_the_text(refined: str, oral: int, good: bool)
 def test_breaks_may_stand_between_characters() -> None:
     assert keeps_words("今天天气很好", "今天天气[uv_break]很好", "[break_4]")
     assert not keeps_words("今天天气很好", "今天[uv_break]很好", "[break_4]")
+
+
+def test_a_text_that_pauses_divide_stays_whole() -> None:
+    parts = [Utterance(0, 0, "one"), Utterance(0, 1, "two"), Utterance(2, 0, "three")]
+    assert refined_texts(parts, 3, split_text=False) == ["one two", "", "three"]
+    assert refined_texts(parts, 3, split_text=True) == "one\ntwo\nthree"

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
 
-SILENCES = ("silence_before", "silence_after", "paragraph_pause")
+_AT_ENDS = ("silence_before", "silence_after")
+SILENCES = (*_AT_ENDS, "paragraph_pause")
 _LEVELS = (
     ("oral", 9, "how colloquial"),
     ("laugh", 2, "how much laughter"),
@@ -123,7 +124,7 @@ def language_of(args: argparse.Namespace) -> str | None:
 
 def add_silence_options(group: Any, *, between_paragraphs: bool) -> None:
     """Add the options for the silence at both ends of a sound, and between its paragraphs."""
-    for name in SILENCES if between_paragraphs else SILENCES[:2]:
+    for name in SILENCES if between_paragraphs else _AT_ENDS:
         field = next(each for each in REQUEST_FIELDS if each.name == name)
         assert field.bounds is not None
         group.add_argument(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from dataclasses import dataclass, field
 
 from ..audio.samples import Samples
 from .kept_lines import SpokenLine
@@ -15,26 +16,57 @@ CUT_OFF = "the speech was cut off at its longest"
 """A fault of an utterance."""
 
 
-class AttemptingVoice(Protocol):
-    """Speaks a line more than once; called in several threads at once."""
+@dataclass(frozen=True)
+class Attempt:
+    """One of the attempts at a line.
 
+    Attributes:
+        number: 0 for the draws of the line itself; each other one has draws of its own.
+        sample: a sample prompt, as ``AttemptingVoice.sample`` returns it, that the line continues.
+    """
+
+    number: int = 0
+    sample: Mapping[str, str] = field(default_factory=dict)
+
+    def seed(self, seed: int) -> int:
+        """Return the seed of the attempt, below 2**63, for that of the line."""
+        if not self.number:
+            return seed
+        digest = hashlib.sha256(f"{seed} attempt {self.number}".encode()).digest()
+        return int.from_bytes(digest[:8], "big") >> 1
+
+
+FIRST = Attempt()
+
+
+class AttemptingVoice(ABC):
+    """A :class:`.line_speaker.LineVoice` that speaks a line more than once.
+
+    Args:
+        warn: called with each warning, which names its line; in any thread.
+    """
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+
+    def speak(self, planned: PlannedLine, stop: threading.Event) -> SpokenLine | None:
+        """Return the speech of a line: see :class:`.line_speaker.LineVoice`."""
+        spoken = self.attempt(planned, stop, FIRST)
+        if spoken is not None:
+            tell_faults(planned, spoken, self._warn)
+        return spoken
+
+    @abstractmethod
     def attempt(
-        self,
-        planned: PlannedLine,
-        stop: threading.Event,
-        number: int = 0,
-        sample: Mapping[str, str] | None = None,
+        self, planned: PlannedLine, stop: threading.Event, which: Attempt
     ) -> SpokenLine | None:
         """Return an attempt at a line; ``None`` if it was stopped.
-
-        Args:
-            number: 0 for the draws of the line itself.
-            sample: a sample prompt, as :meth:`sample` returns it, that the line continues.
 
         Raises:
             ScriptError: the line cannot be spoken.
         """
 
+    @abstractmethod
     def sounds(
         self, planned: PlannedLine, reference: Reference, stop: threading.Event
     ) -> list[tuple[Samples, str]] | None:
@@ -46,16 +78,9 @@ class AttemptingVoice(Protocol):
             ScriptError: they cannot be spoken.
         """
 
+    @abstractmethod
     def sample(self, sound: Samples, text: str) -> dict[str, str] | None:
         """Return parameters by which speech continues a sound; ``None`` if the model cannot."""
-
-
-def another_seed(seed: int, number: int) -> int:
-    """Return the seed of an attempt, below 2**63; that of the line itself for number 0."""
-    if not number:
-        return seed
-    digest = hashlib.sha256(f"{seed} attempt {number}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 1
 
 
 def tell_faults(planned: PlannedLine, spoken: SpokenLine, warn: Callable[[str], None]) -> None:

@@ -10,7 +10,7 @@ from ..audio.samples import SAMPLE_RATE, Samples
 from ..errors import ChatTTSError
 from ..model.generation import FinishReason
 from ..pipeline.results import SpokenUtterance
-from .attempts import CUT_OFF, another_seed, tell_faults
+from .attempts import CUT_OFF, Attempt, AttemptingVoice
 from .kept_lines import SpokenLine, SpokenPart
 from .planned import PlannedLine, Reference
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ..loaded_chat import LoadedChat
 
 
-class ChatVoice:
-    """A :class:`.line_speaker.LineVoice` and ``AttemptingVoice`` that calls ``Chat.infer``.
+class ChatVoice(AttemptingVoice):
+    """A voice that calls ``Chat.infer``.
 
     Args:
         chat: with a loaded model.
@@ -27,25 +27,15 @@ class ChatVoice:
     """
 
     def __init__(self, chat: LoadedChat, warn: Callable[[str], None]) -> None:
-        self._chat, self._warn = chat, warn
-
-    def speak(self, planned: PlannedLine, stop: threading.Event) -> SpokenLine | None:
-        """Return the speech of a line: see :class:`.line_speaker.LineVoice`."""
-        spoken = self.attempt(planned, stop)
-        if spoken is not None:
-            tell_faults(planned, spoken, self._warn)
-        return spoken
+        super().__init__(warn)
+        self._chat = chat
 
     def attempt(
-        self,
-        planned: PlannedLine,
-        stop: threading.Event,
-        number: int = 0,
-        sample: Mapping[str, str] | None = None,
+        self, planned: PlannedLine, stop: threading.Event, which: Attempt
     ) -> SpokenLine | None:
         """Return an attempt at a line: see :class:`.attempts.AttemptingVoice`."""
-        code = {**planned.arguments["params_infer_code"], **(sample or {})}
-        code["manual_seed"] = another_seed(code["manual_seed"], number)
+        code = {**planned.arguments["params_infer_code"], **which.sample}
+        code["manual_seed"] = which.seed(code["manual_seed"])
         arguments = {**planned.arguments, "params_infer_code": code}
         waveforms = self._infer(planned, planned.line.text, arguments, stop)
         if waveforms.finish_reasons[0] == "abort":

@@ -13,7 +13,7 @@ from ..pipeline.results import Word
 from ..pipeline.speech_lengths import SPEED_TAG
 from ..text.emphasis import has_emphasis
 from ..utils.locks import new_lock
-from .attempts import AttemptingVoice, tell_faults
+from .attempts import FIRST, Attempt, AttemptingVoice, tell_faults
 from .kept_lines import SpokenLine, SpokenPart
 from .planned import PlannedLine, Reference
 from .steadiness import Trait, Usual, heard_in
@@ -88,7 +88,7 @@ class SteadyVoice:
     def speak(self, planned: PlannedLine, stop: threading.Event) -> SpokenLine | None:
         """Return the speech of a line: see :class:`.line_speaker.LineVoice`."""
         standard = self._standard(planned, stop)
-        spoken = self._voice.attempt(planned, stop)
+        spoken = self._voice.attempt(planned, stop, FIRST)
         if spoken is None or stop.is_set():
             return None
         if standard is not None:
@@ -97,7 +97,7 @@ class SteadyVoice:
                 if not any(unit.strange for unit in units):
                     break
                 sample = None if number < _PLAIN_ATTEMPTS else standard.sample
-                again = self._voice.attempt(planned, stop, number, sample)
+                again = self._voice.attempt(planned, stop, Attempt(number, sample or {}))
                 if again is None:
                     return None
                 units = _better(units, list(_units(planned, again, standard.usual)))

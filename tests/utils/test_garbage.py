@@ -40,10 +40,11 @@ print(open({path!r}).read().count("<heap nr="))
 
 
 def heaps(folder: Path, **environment: str) -> int:
+    inherited = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
     script = _HEAPS.format(path=str(folder / "heaps.xml"))
     told = subprocess.run(
         [sys.executable, "-c", script],
-        env={**os.environ, **environment},
+        env={**inherited, **environment},
         capture_output=True,
         text=True,
         check=True,

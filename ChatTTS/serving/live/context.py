@@ -91,7 +91,8 @@ class Context:
         else:
             with self._budget.spending():
                 parts = self._buffer.push(text)
-        self._speak_parts(run, parts)
+        with self._budget.spending():
+            self._speak_parts(run, parts)
         if run.config.flush_after is not None:
             loop = asyncio.get_running_loop()
             self._flush_timer = loop.call_later(run.config.flush_after / 1000, self._on_timer)

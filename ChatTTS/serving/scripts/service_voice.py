@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from ...audio.samples import SAMPLE_RATE, Samples
 from ...errors import ChatTTSError, NothingToSpeakError, named_parts
-from ...longform.attempts import CUT_OFF, another_seed, tell_faults
+from ...longform.attempts import CUT_OFF, Attempt, AttemptingVoice
 from ...longform.kept_lines import SpokenLine, SpokenPart
 from ...longform.planned import PlannedLine, Reference
 from ...model.generation import FinishReason
@@ -30,8 +30,8 @@ _SHORTEST_PAUSE = 0.5
 _MOST_FAILURES = 20
 
 
-class ServiceVoice:
-    """A :class:`...longform.line_speaker.LineVoice` and ``AttemptingVoice`` on the service.
+class ServiceVoice(AttemptingVoice):
+    """A voice on the service.
 
     A line is a request with the priority ``batch``. Where the queue is full, it waits and asks
     again: a script has time.
@@ -50,36 +50,22 @@ class ServiceVoice:
         places: asyncio.Semaphore,
         warn: Callable[[str], None],
     ) -> None:
-        self._service, self._loop, self._places, self._warn = service, loop, places, warn
-
-    def speak(self, planned: PlannedLine, stop: threading.Event) -> SpokenLine | None:
-        """Return the speech of a line; ``None`` if it, or the server, was stopped before its end.
-
-        Raises:
-            ScriptError: the line cannot be spoken.
-        """
-        spoken = self.attempt(planned, stop)
-        if spoken is not None:
-            tell_faults(planned, spoken, self._warn)
-        return spoken
+        super().__init__(warn)
+        self._service, self._loop, self._places = service, loop, places
 
     def attempt(
-        self,
-        planned: PlannedLine,
-        stop: threading.Event,
-        number: int = 0,
-        sample: Mapping[str, str] | None = None,
+        self, planned: PlannedLine, stop: threading.Event, which: Attempt
     ) -> SpokenLine | None:
-        """Return an attempt at a line: see :class:`...longform.attempts.AttemptingVoice`."""
+        """Return an attempt at a line; ``None`` also if the server was stopped."""
         request: SpeechRequest = planned.arguments["request"]
-        if number:
+        if which.number:
             request = replace(
                 request,
-                seed=another_seed(request.seed, number),
-                request_id=f"{request.request_id}-{number}",
-                continued=sample or {},
+                seed=which.seed(request.seed),
+                request_id=f"{request.request_id}-{which.number}",
+                continued=which.sample,
             )
-        return self._asked(planned, request, stop, tells=number == 0)
+        return self._asked(planned, request, stop, tells=not which.number)
 
     def sounds(
         self, planned: PlannedLine, reference: Reference, stop: threading.Event

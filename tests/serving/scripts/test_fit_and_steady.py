@@ -13,6 +13,7 @@ import soundfile
 
 from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.pipeline.results import Word
+from ChatTTS.serving.errors import UnavailableError
 from ChatTTS.serving.requests.jobs import SpeechJob
 
 from ...support.longform_tools import noise, tone
@@ -128,6 +129,20 @@ def test_a_strange_voice_is_spoken_again(server: WholeServer, model: Reader) -> 
     assert all(LINES[5] in warning for warning in told["warnings"])
     model.strange = {LINES[2]: 2, LINES[5]: 99}
     assert spoken(server, BOOK, steady="retry", seed=4)[1] == data
+
+
+def test_a_sample_that_no_replica_makes_now_is_an_error(
+    server: WholeServer, model: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise an equal seed would give other speech."""
+
+    def lost(*_: Any) -> str:
+        raise UnavailableError("no replica answered")
+
+    monkeypatch.setattr(model, "encode_sample", lost)
+    told = settled(server, post(server, BOOK, steady="retry", seed=5).json()["id"])
+    assert told["state"] == "failed"
+    assert "no replica answered" in told["error"]["message"]
 
 
 def test_a_report_speaks_nothing_again(server: WholeServer, model: Reader) -> None:

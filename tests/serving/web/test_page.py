@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shlex
@@ -191,7 +192,8 @@ def test_history(server: StandIn, page: Page) -> None:
     expect(page.locator("#seed")).to_have_value("1234")
     with page.expect_download() as download:
         entry.get_by_role("button", name="Download").click()
-    assert download.value.path().read_bytes()[44:].startswith(server.sound)
+    mark = base64.b64decode(server.status["wav_mark"])
+    assert download.value.path().read_bytes()[44:] == server.sound + mark
     entry.get_by_role("button", name="Delete").click()
     expect(entry).to_have_count(0)
     assert json.loads(page.evaluate("sessionStorage.getItem('chattts.history')")) == []

@@ -371,11 +371,11 @@ class Chat(ScriptCalls):
             )
             utterances = call.read_texts.utterances
             if stream and not refine_text_only:
-                thread = call.generation_thread(
+                generation = call.generation(
                     utterances, coding, use_decoder, early, None if skip_refine_text else refining
                 )
                 samples = model.synthesizer(use_decoder).samples_per_frame
-                return WaveformStream(thread, coding, samples)
+                return WaveformStream(generation, coding, samples)
             if refine_text_only or not skip_refine_text:
                 utterances = call.refined(utterances, refining, choose_seed(refining))
             if refine_text_only:
@@ -454,8 +454,8 @@ class Chat(ScriptCalls):
             )
             utterances = call.read_texts.utterances
             refines = None if skip_refine_text else refining
-            thread = call.generation_thread(utterances, coding, use_decoder, early, refines)
-            return SpeechStream(thread, coding)
+            generation = call.generation(utterances, coding, use_decoder, early, refines)
+            return SpeechStream(generation, coding)
 
     def read(
         self, script: Script | str, settings: ReadSettings | None = None, **options: Any

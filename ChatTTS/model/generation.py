@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from ..config import AlignmentHeads
 from ..errors import ConfigError, TextError, shown
@@ -200,4 +200,44 @@ class Generator(Protocol):
 
     def close(self) -> None:
         """End all requests, and release threads and memory. May be called twice."""
+        ...
+
+
+# Returns what requests gained in a step, or raises what ended them. Asked once, step by step.
+Gain: TypeAlias = Callable[[], list[Delta]]
+
+
+class Answers(Protocol):
+    """The answers to some requests, which an engine pushes."""
+
+    def begin(self) -> None:
+        """Add the requests to the engine, all or none."""
+        ...
+
+    def abandon(self) -> None:
+        """End the requests within a step. It takes no lock: the garbage collector may call it."""
+        ...
+
+
+@runtime_checkable
+class PushingGenerator(Generator, Protocol):
+    """An engine whose callers need no thread that waits for its steps."""
+
+    def answers(
+        self,
+        requests: Sequence[GenerationRequest],
+        cancelled: Cancellation,
+        receive: Callable[[Gain], object],
+    ) -> Answers:
+        """Return the answers to ``requests``, which run together once they are begun.
+
+        The deltas are those of :meth:`Generator.generate`.
+
+        Args:
+            receive: takes what the requests gained in each step. The engine's thread calls it, so
+                it must neither wait nor raise. It may get some more after :meth:`Answers.abandon`.
+
+        Raises:
+            TextError: a prompt leaves no room for an answer.
+        """
         ...

@@ -25,7 +25,7 @@ from .engine_choice import (
     asks_for_velocity,
     velocity_is_faster,
 )
-from .generation import Cancellation, Delta, GenerationRequest, Generator
+from .generation import Cancellation, Delta, GenerationRequest, Generator, PushingGenerator
 from .llama.config import LlamaShape, llama_config, read_llama_shape
 from .lora.names import Adapters
 from .lora.reader import read_adapter
@@ -147,6 +147,11 @@ class GPT:
             else:
                 return cls(engine, compute_lock, standard)
         return cls(standard(), compute_lock)
+
+    @property
+    def pushes(self) -> PushingGenerator | None:
+        """Return the engine, if it can push its answers."""
+        return self.engine if isinstance(self.engine, PushingGenerator) else None
 
     @property
     def may_change_engine(self) -> bool:

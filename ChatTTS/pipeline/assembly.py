@@ -1,13 +1,9 @@
-"""From generated frames to waveforms: decodes each utterance, and keeps each text in order.
-
-Silence for tags at the borders of an utterance is made here; ``text/tags.py`` has its lengths.
-"""
+"""From generated frames to the waveforms of a call's texts: between a producer and a consumer."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -17,13 +13,13 @@ from ..audio.samples import SAMPLE_RATE, Samples
 from ..errors import ChatTTSError
 from ..model.generation import FinishReason
 from ..utils.locks import ChangeNotifier, WakeSignal
-from .alignment.utterance_alignment import UtteranceAlignment
 from .decode.schedules import PlaybackClock
 from .decode.utterance_decoder import UtteranceDecoder
-from .decode.worker import DecodeClient, DecodeJob, DecodeWorker
-from .results import Piece, SpokenText, SpokenUtterance
-from .utterance import Sound, Utterance, UtteranceUpdate
+from .decode.worker import DecodeWorker
+from .results import Piece, SpokenUtterance
+from .utterance import Utterance, UtteranceUpdate
 from .utterance_shape import UtteranceShape
+from .waveform_buffer import AssemblingCall, UtteranceJob, WaveformBuffer
 
 logger = logging.getLogger(__name__)
 
@@ -32,216 +28,16 @@ T = TypeVar("T")
 # Makes the decoder of an utterance, for the playback of its text.
 MakeDecoder = Callable[[Utterance, PlaybackClock], UtteranceDecoder]
 
-# How far a text may be ahead of the consumer of its samples, in samples: decoded, and generated.
-_DECODED_AHEAD = 10 * SAMPLE_RATE
+# How far a text may be generated ahead of the consumer of its samples, in samples.
 _GENERATED_AHEAD = 60 * SAMPLE_RATE
 # On Windows, Ctrl-C cannot interrupt a wait without a limit.
 _POLL_SECONDS = 1.0
 
 
-class UtteranceJob(DecodeJob):
-    """An utterance from its frames to the samples that wait for the consumer.
-
-    Attributes:
-        ready: samples that are decoded and not taken.
-        spoken: the utterance as the caller sees it.
-        generated: samples that are decoded, or would be if all present frames were.
-        alignment: gives the words, once the first frames came and if their times are wanted.
-        shape: changes the samples, where the text asks for that and the first frames came.
-        words_given, faults_given: how many of the words and of the faults the consumer took.
-    """
-
-    def __init__(
-        self,
-        buffer: WaveformBuffer,
-        utterance: Utterance,
-        decoder: UtteranceDecoder,
-        spoken: SpokenUtterance,
-    ) -> None:
-        self.decoder = decoder
-        self.utterance = utterance
-        self.spoken = spoken
-        self.ready: deque[Samples] = deque()
-        self.generated = 0
-        self.alignment: UtteranceAlignment | None = None
-        self.shape: UtteranceShape | None = None
-        self.words_given = self.faults_given = 0
-        self._buffer = buffer
-
-    def find_words(self) -> None:
-        """Add the words that are final by now to those that the caller sees."""
-        if self.shape is not None:
-            self.spoken.words += self.shape.take_words()
-            self.spoken.faults += self.shape.take_faults()
-        elif self.alignment is not None:
-            self.spoken.words += self.alignment.words_from(len(self.spoken.words))
-
-    @property
-    def is_spent(self) -> bool:
-        """Return whether all samples are taken."""
-        return self.decoder.is_complete and not self.ready
-
-    @property
-    def is_wanted(self) -> bool:
-        """Return whether the consumer is still there."""
-        return not self._buffer.assembler.is_left
-
-    @property
-    def has_room(self) -> bool:
-        """Return whether the text has room for more samples."""
-        return self._buffer.has_room
-
-    def deliver(self, samples: Samples, delay: float) -> None:
-        """Take decoded samples: see :meth:`DecodeJob.deliver`."""
-        padded = self._with_silence(self._shaped(samples))
-        self.count_generated(len(padded) - len(samples))
-        self._give(padded, delay)
-
-    def take_sound(self, sound: Sound, finish: FinishReason | None) -> None:
-        """Take the whole sound of the utterance, which needs no decoding."""
-        self.decoder.finish, self.decoder.is_complete = finish, True
-        self.spoken.words += sound.words
-        self._buffer.spoken.fit = sound.fit
-        self.count_generated(len(sound.samples))
-        self._give(sound.samples, 0.0)
-
-    def count_generated(self, samples: int) -> None:
-        """Count samples that were decoded, or can be."""
-        self.generated += samples
-        self._buffer.generated += samples
-
-    def _give(self, samples: Samples, delay: float) -> None:
-        if len(samples):
-            self.ready.append(samples)
-            self.spoken.samples += len(samples)
-        if self.decoder.is_complete:
-            self.spoken.finish = self.decoder.finish
-            self.find_words()
-        self._buffer.delivered(len(samples), delay, self.decoder.is_complete)
-
-    def _shaped(self, samples: Samples) -> Samples:
-        """Return the samples that the shape has ready."""
-        if self.shape is None:
-            return samples
-        return self.shape.push(
-            samples,
-            self.alignment,
-            is_last=self.decoder.is_complete,
-            is_whole=self.decoder.finish is not FinishReason.ABORT,
-        )
-
-    def _with_silence(self, samples: Samples) -> Samples:
-        """Return the samples with the breaks and pauses around the utterance, where due."""
-        begins = len(samples) > 0 and self.spoken.samples == 0
-        is_heard = begins or self.spoken.samples > 0
-        ends = self.decoder.is_complete and self.decoder.finish is not FinishReason.ABORT
-        if not begins and not (ends and is_heard):
-            return samples
-        u = self.utterance
-        before, after = u.silence_around(self.spoken.text)
-        first, last = begins and not u.cuts_start, ends and not u.cuts_end
-        return np.pad(samples, (before * first, after * last))
-
-    def fail(self, error: BaseException) -> None:
-        """End the whole call with ``error``."""
-        self._buffer.assembler.fail(error)
-
-
-class WaveformBuffer:
-    """The waveform of one text: its utterances, in order, that are not wholly taken.
-
-    Utterances are decoded one after another, in the order in which they are heard. So a later one
-    does not hold up an earlier one.
-
-    Attributes:
-        available: samples that can be taken.
-        generated: samples that can be taken, or could be if all present frames were decoded.
-    """
-
-    def __init__(self, assembler: WaveformAssembler) -> None:
-        self.assembler = assembler
-        self.spoken = SpokenText()
-        self.playback = PlaybackClock()
-        self.jobs: deque[UtteranceJob] = deque()
-        self.available = 0
-        self.generated = 0
-
-    @property
-    def current(self) -> UtteranceJob | None:
-        """The utterance that is being decoded; ``None`` where all are complete."""
-        return next((job for job in self.jobs if not job.decoder.is_complete), None)
-
-    @property
-    def has_room(self) -> bool:
-        """Return whether more samples may be decoded for the consumer."""
-        return not self.assembler.is_bounded or self.available < _DECODED_AHEAD
-
-    def delivered(self, samples: int, delay: float, is_complete: bool) -> None:
-        """Count new samples of the current utterance, and begin the next one after its last."""
-        self.available += samples
-        if samples:
-            self.playback.give(samples, delay)
-        self._prune()
-        if is_complete and (following := self.current) is not None:
-            self.assembler.worker.add(following)
-        self.assembler.notify()
-
-    def fill(self, target: Samples) -> None:
-        """Move samples into ``target``, as many as are there."""
-        filled = 0
-        for job in self.jobs:
-            while job.ready and filled < len(target):
-                piece = job.ready.popleft()
-                part = piece[: len(target) - filled]
-                target[filled : filled + len(part)] = part
-                filled += len(part)
-                if len(part) < len(piece):
-                    job.ready.appendleft(piece[len(part) :])
-        self._took(filled)
-
-    def piece(self, position: int) -> Piece | None:
-        """Take all that is ready of the first utterance with samples; ``None`` if none has any."""
-        job = next((job for job in self.jobs if job.ready), None)
-        if job is None:
-            return None
-        samples = np.concatenate(job.ready)
-        job.ready.clear()
-        self._took(len(samples))
-        finish = job.spoken.finish
-        start = self.spoken.start_of(job.spoken)
-        fresh = job.spoken.words[job.words_given :]
-        job.words_given += len(fresh)
-        faults = job.spoken.faults[job.faults_given :]
-        job.faults_given += len(faults)
-        return Piece(
-            samples=samples,
-            position=position,
-            utterance=job.utterance.index,
-            text=job.spoken.text,
-            finish_reason=None if finish is None else finish.value,
-            words=tuple(word.shifted(start) for word in fresh),
-            faults=tuple(fault.shifted(start) for fault in faults),
-            attempts=job.spoken.attempts,
-        )
-
-    def _took(self, samples: int) -> None:
-        self.available -= samples
-        self.generated -= samples
-        for job in self.jobs:
-            job.find_words()
-        self._prune()
-        self.assembler.worker.wake()
-        self.assembler.notify()
-
-    def _prune(self) -> None:
-        while self.jobs and self.jobs[0].is_spent:
-            self.jobs.popleft()
-
-
-class WaveformAssembler(DecodeClient):
+class WaveformAssembler(AssemblingCall):
     """Has the utterances of all texts decoded, and gives the samples of each text in order.
 
-    One thread, the producer, pushes frames. Another thread or an asyncio loop, the consumer, takes
+    One thread, the producer, gives frames. Another thread or an asyncio loop, the consumer, takes
     samples. No sample is lost and none is given twice.
 
     Args:
@@ -296,15 +92,20 @@ class WaveformAssembler(DecodeClient):
         signal = WakeSignal()
         while True:
             with self.worker.lock:
-                if self._is_over:
-                    return False
-                if not self._is_far_ahead:
-                    self._push(update)
-                    return True
+                if self.is_over or not self.is_far_ahead:
+                    return self.add(update)
                 self._notifier.subscribe(signal)
             signal.wait(_POLL_SECONDS)
 
-    def _push(self, update: UtteranceUpdate) -> None:
+    def add(self, update: UtteranceUpdate) -> bool:
+        """Take new frames without waiting; return False once frames are no longer taken."""
+        with self.worker.lock:
+            if self.is_over:
+                return False
+            self._add(update)
+            return True
+
+    def _add(self, update: UtteranceUpdate) -> None:
         u, delta = update.utterance, update.delta
         buffer = self._buffers[u.text_index]
         if update.is_restart:
@@ -346,7 +147,7 @@ class WaveformAssembler(DecodeClient):
             self._drop()
 
     def leave(self) -> None:
-        """Take no samples any more. It takes no lock: see ``GenerationThread.leave``."""
+        """Take no samples any more. It takes no lock: see ``StreamGeneration.leave``."""
         self.is_left = True
 
     def close(self) -> None:
@@ -363,9 +164,11 @@ class WaveformAssembler(DecodeClient):
         self.fail(ChatTTSError("the process was forked, and this call stayed in the parent"))
 
     @property
-    def _is_far_ahead(self) -> bool:
-        unfinished = [b.generated for b in self._buffers if b.current is not None]
-        return self.is_bounded and min(unfinished, default=0) >= _GENERATED_AHEAD
+    def is_far_ahead(self) -> bool:
+        """Return whether all unfinished texts have more frames than the consumer needs soon."""
+        with self.worker.lock:
+            unfinished = [b.generated for b in self._buffers if b.current is not None]
+            return self.is_bounded and min(unfinished, default=0) >= _GENERATED_AHEAD
 
     @property
     def is_bounded(self) -> bool:
@@ -373,7 +176,8 @@ class WaveformAssembler(DecodeClient):
         return self._waits_for_consumer and not self._is_awaited
 
     @property
-    def _is_over(self) -> bool:
+    def is_over(self) -> bool:
+        """Return whether no more frames are taken."""
         ended = self.is_left or self._error is not None
         return ended or not any(buffer.jobs for buffer in self._buffers)
 
@@ -392,7 +196,7 @@ class WaveformAssembler(DecodeClient):
         signal = WakeSignal()
         while True:
             with self.worker.lock:
-                if (item := self._next(take)) is not None or self._is_over:
+                if (item := self._next(take)) is not None or self.is_over:
                     return item
                 self._begin_waiting()
                 self._notifier.subscribe(signal)
@@ -405,7 +209,7 @@ class WaveformAssembler(DecodeClient):
         """Do as :meth:`wait` in an asyncio loop, which goes on meanwhile."""
         while True:
             with self.worker.lock:
-                if (item := self._next(take)) is not None or self._is_over:
+                if (item := self._next(take)) is not None or self.is_over:
                     return item
                 self._begin_waiting()
                 # Kept in a local name: `notify` clears the attribute once the lock is free.

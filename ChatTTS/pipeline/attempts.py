@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -16,6 +16,7 @@ from .alignment.utterance_alignment import UtteranceAlignment
 from .decode.schedules import FRAMES_PER_SECOND
 from .model import Model
 from .results import Fault
+from .routines import Routine, Tell
 from .utterance import Utterance, UtteranceUpdate
 
 logger = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ class BatchGenerator:
         runaways: attempts, in all, at an utterance that finds no end.
         align: makes the alignments, if the times of words or faults are wanted.
         mends: whether an utterance with faults is generated again.
-        holds_back: whether to yield an utterance that may be tried again only when it is kept.
+        holds_back: whether to tell of an utterance that may be tried again only when it is kept.
     """
 
     model: Model
@@ -106,13 +107,15 @@ class BatchGenerator:
     mends: bool = False
     holds_back: bool = False
 
-    def run(self, requests: Mapping[Utterance, GenerationRequest]) -> Iterator[UtteranceUpdate]:
-        """Generate the utterances of ``requests``, and yield their new frames."""
+    def run(
+        self, requests: Mapping[Utterance, GenerationRequest], tell: Tell[UtteranceUpdate]
+    ) -> Routine[None]:
+        """Generate the utterances of ``requests``, and tell of their new frames."""
         attempts = [self._attempt(u, request, 0) for u, request in requests.items()]
-        yield from self._generate(attempts)
+        yield from self._generate(attempts, tell)
         for attempt in attempts:
             if attempt.failure is not None:
-                yield from self._retry(attempt, attempt.failure)
+                yield from self._retry(attempt, attempt.failure, tell)
 
     def _attempt(self, utterance: Utterance, request: GenerationRequest, number: int) -> Attempt:
         """Return an attempt, not begun; each one has other draws."""
@@ -120,7 +123,7 @@ class BatchGenerator:
         alignment = None if self.align is None else self.align(utterance)
         return Attempt(utterance, request, number, alignment)
 
-    def _retry(self, first: Attempt, reason: Failure) -> Iterator[UtteranceUpdate]:
+    def _retry(self, first: Attempt, reason: Failure, tell: Tell[UtteranceUpdate]) -> Routine[None]:
         """Try one utterance again until it ends well or has no attempts left.
 
         Args:
@@ -139,10 +142,7 @@ class BatchGenerator:
         best = first if reason is Failure.FAULTY else None
         while attempt.number + 1 < tries[reason]:
             attempt = self._attempt(utterance, request, attempt.number + 1)
-            is_restart = True
-            for update in self._generate([attempt]):
-                yield replace(update, is_restart=is_restart)
-                is_restart = False
+            yield from self._generate([attempt], _restarting(tell))
             if attempt.failure is None:
                 return
             reason = attempt.failure
@@ -152,7 +152,7 @@ class BatchGenerator:
         joined = join(kept.deltas)
         self._warn_of_cut(kept, joined)
         update = kept.update(joined, kept.faults)
-        yield replace(update, is_restart=True, attempts=attempt.number + 1)
+        tell(replace(update, is_restart=True, attempts=attempt.number + 1))
 
     def _empty(self, utterance: Utterance, request: GenerationRequest) -> Attempt:
         """Return an attempt that ended without a frame."""
@@ -164,16 +164,20 @@ class BatchGenerator:
             attempt.alignment.push(attempt.deltas[0])
         return attempt
 
-    def _generate(self, attempts: Sequence[Attempt]) -> Iterator[UtteranceUpdate]:
-        """Run attempts, and yield their new frames; those that fail have a reason afterwards."""
+    def _generate(self, attempts: Sequence[Attempt], tell: Tell[UtteranceUpdate]) -> Routine[None]:
+        """Run attempts, and tell of new frames; those that fail have a reason afterwards."""
+        running = len(attempts)
         requests = [attempt.request for attempt in attempts]
-        for deltas in self.model.gpt.generate(requests, self.cancelled):
+        while running:
+            deltas = yield requests
+            requests = []  # only the next step
             for delta in deltas:
+                running -= delta.finish is not None
                 if (update := self._push(attempts[delta.index], delta)) is not None:
-                    yield update
+                    tell(update)
 
     def _push(self, attempt: Attempt, delta: Delta) -> UtteranceUpdate | None:
-        """Give an attempt its next frames; return the update to yield, if there is one."""
+        """Give an attempt its next frames; return the update to tell, if there is one."""
         attempt.has_begun |= len(delta.ids) > 0
         if delta.finish is FinishReason.STOP and not attempt.has_begun:
             attempt.failure = Failure.EMPTY
@@ -209,3 +213,15 @@ class BatchGenerator:
                 attempt.utterance.shown[:40],
                 attempt.request.sampling.max_new / FRAMES_PER_SECOND,
             )
+
+
+def _restarting(tell: Tell[UtteranceUpdate]) -> Tell[UtteranceUpdate]:
+    """Return what tells updates on, the first of them as a restart."""
+    is_first = True
+
+    def restarting(update: UtteranceUpdate) -> None:
+        nonlocal is_first
+        tell(replace(update, is_restart=is_first))
+        is_first = False
+
+    return restarting

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 
 from ..config import AlignmentHeads
 from ..model.generation import Cancellation
@@ -29,8 +28,9 @@ from .model import Model
 from .refine_pass import may_refine, refine
 from .requests import choose_seed
 from .results import EmptySpeechError, Waveforms
-from .speech_pass import SpeechPass
-from .streams import GenerationThread
+from .routines import Routine, Tell, run, told_by
+from .speech_pass import Refine, SpeechPass
+from .stream_generation import GenerationRun, GenerationThread, StreamGeneration
 from .utterance import Utterance, UtteranceUpdate
 from .utterances import ReadTexts
 
@@ -50,6 +50,7 @@ class InferCall:
         heads: the attention heads that these times are found from.
         guard: ``retry`` or ``report`` where faults are wanted; it needs ``read``.
         fitting: the times of texts, where they have any; it needs ``read``.
+        calls_back: whether functions of the caller's read words while the call runs.
     """
 
     model: Model
@@ -60,29 +61,39 @@ class InferCall:
     heads: AlignmentHeads = ()
     guard: str | None = None
     fitting: Fitting | None = None
+    calls_back: bool = False
 
     def refined(
         self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
     ) -> list[Utterance]:
         """Return the utterances with the texts that the refine pass gives them."""
+        return run(self._refining(utterances, params, seed), self.model.gpt, self.cancelled)
+
+    def _refining(
+        self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
+    ) -> Routine[list[Utterance]]:
+        """Refine the texts of utterances; return these in order."""
         defaults = self.model.config.defaults
         if not defaults.refine_trained:
             logger.info("this checkpoint was not trained to refine texts: they stay as they are")
         if not may_refine(defaults, params.prompt):
             return list(utterances)
-        answers = refine(
-            self.model,
-            utterances,
-            params,
-            seed,
-            batch_size=self.batch_size,
-            cancelled=self.cancelled,
-        )
-        done = []
+        done: list[Utterance] = []
         with progress("refining", "utterance", params.show_tqdm, len(utterances)) as bar:
-            for utterance in answers:
+
+            def keep(utterance: Utterance) -> None:
                 done.append(utterance)
                 bar.update()
+
+            yield from refine(
+                self.model,
+                utterances,
+                params,
+                seed,
+                batch_size=self.batch_size,
+                cancelled=self.cancelled,
+                tell=keep,
+            )
         return sorted(done, key=lambda u: (u.text_index, u.index))
 
     def waveforms(
@@ -101,8 +112,8 @@ class InferCall:
 
         assembler = self._assembler(utterances, decoder, waits_for_consumer=False)
         try:
-            for update in self._updates(utterances, params, synthesizer):
-                assembler.push(update)
+            speak = self._speaker(utterances, params, synthesizer)
+            run(speak(assembler.push), self.model.gpt, self.cancelled)
             assembler.wait(lambda: assembler.is_complete or None)
         finally:
             assembler.leave()
@@ -113,15 +124,18 @@ class InferCall:
             self.fitting.check(waveforms)
         return waveforms
 
-    def generation_thread(
+    def generation(
         self,
         utterances: Sequence[Utterance],
         params: InferCodeParams,
         use_decoder: bool,
         low_latency: LowLatency | None,
         refining: RefineTextParams | None,
-    ) -> GenerationThread:
-        """Return the thread, not begun, that generates all texts for a stream.
+    ) -> StreamGeneration:
+        """Return what generates all texts for a stream, not begun.
+
+        It holds no thread where the engine pushes its answers, but where the call itself computes
+        or calls back, which would hold up other calls.
 
         The seeds are chosen now, in the caller's thread.
 
@@ -141,13 +155,16 @@ class InferCall:
 
         refined = None
         if refining is not None:
-            refined = partial(self.refined, params=refining, seed=choose_seed(refining))
+            refined = partial(self._refining, params=refining, seed=choose_seed(refining))
         heard_from = -(-synthesizer.reach // 2) + FIRST_FRAMES
         if low_latency is not None:
             heard_from = low_latency.first + low_latency.lookahead
-        updates = self._updates(utterances, params, synthesizer, refined, heard_from=heard_from)
+        speak = self._speaker(utterances, params, synthesizer, refined, heard_from=heard_from)
         assembler = self._assembler(utterances, decoder, waits_for_consumer=True)
-        return GenerationThread(updates, assembler, self.cancelled)
+        gpt = self.model.gpt
+        if gpt.pushes is not None and self.fitting is None and not self.calls_back:
+            return GenerationRun(speak, gpt.pushes, assembler, self.cancelled)
+        return GenerationThread(told_by(speak, gpt, self.cancelled), assembler, self.cancelled)
 
     def _assembler(
         self, utterances: Sequence[Utterance], decoder: MakeDecoder, *, waits_for_consumer: bool
@@ -173,37 +190,46 @@ class InferCall:
         size = synthesizer.samples_per_frame
         return aligner(self.model, self.read, size, finds_faults=finds_faults)
 
-    def _updates(
+    def _speaker(
         self,
         utterances: Sequence[Utterance],
         params: InferCodeParams,
         synthesizer: Synthesizer,
-        refine: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None = None,
+        refine: Refine | None = None,
         *,
         heard_from: int | None = None,
-    ) -> Iterator[UtteranceUpdate]:
-        """Return the frames or the sound of all utterances; raise if one cannot be spoken.
+    ) -> Callable[[Tell[UtteranceUpdate]], Routine[None]]:
+        """Return what speaks all utterances; raise if one cannot be spoken.
+
+        It tells of their frames or their sound.
 
         Args:
             refine: refines the utterances of a stream, part by part.
             heard_from: frames that come before the first sound of a stream; ``None`` for whole
                 waveforms.
         """
-        fitting = self.fitting
+        fitting, fitted = self.fitting, None
         seed = choose_seed(params)
         plain = [u for u in utterances if fitting is None or not fitting.has(u.text_index)]
-        updates: list[Iterator[UtteranceUpdate]] = []
-        if plain or fitting is None:
-            speech = self._speech_pass(plain, params, seed, synthesizer, heard_from=heard_from)
-            batches = speech.batches()
-            updates.append(speech.updates(batches if refine is None else map(refine, batches)))
+        speech = self._speech_pass(plain, params, seed, synthesizer, heard_from=heard_from)
         if fitting is not None:
             is_stream = heard_from is not None
             fitted = self._fitted_pass(
                 fitting, utterances, params, seed, synthesizer, refine, is_stream=is_stream
             )
-            updates.append(fitted.updates())
-        return _with_progress(chain.from_iterable(updates), params.show_tqdm)
+
+        def speak(tell: Tell[UtteranceUpdate]) -> Routine[None]:
+            with progress("speaking", "frame", params.show_tqdm) as bar:
+
+                def count(update: UtteranceUpdate) -> None:
+                    bar.update(len(update.delta.ids))
+                    tell(update)
+
+                yield from speech.speak(count, refine)
+                for update in () if fitted is None else fitted.updates():
+                    count(update)
+
+        return speak
 
     def _fitted_pass(
         self,
@@ -212,7 +238,7 @@ class InferCall:
         params: InferCodeParams,
         seed: int,
         synthesizer: Synthesizer,
-        refine: Callable[[Sequence[Utterance]], Sequence[Utterance]] | None,
+        refine: Refine | None,
         *,
         is_stream: bool,
     ) -> FittedPass:
@@ -238,9 +264,14 @@ class InferCall:
             fitting.lengths,
             self.cancelled,
             settings=params.prompt,
-            refine=refine,
+            refine=None if refine is None else self._in_this_thread(refine),
             raises=is_stream and not fitting.may_be_late,
         )
+
+    def _in_this_thread(
+        self, refine: Refine
+    ) -> Callable[[Sequence[Utterance]], Sequence[Utterance]]:
+        return lambda utterances: run(refine(utterances), self.model.gpt, self.cancelled)
 
     def _speech_pass(
         self,
@@ -254,7 +285,7 @@ class InferCall:
         """Return the speech pass of the call; raise if an utterance cannot be spoken.
 
         Args:
-            heard_from: as in :meth:`_updates`.
+            heard_from: as in :meth:`_speaker`.
         """
         mends, is_stream = self.guard == RETRY, heard_from is not None
         # Sound that was given out cannot be generated again.
@@ -274,13 +305,3 @@ class InferCall:
             mends=mends,
             heard_from=None if holds_back else heard_from,
         )
-
-
-def _with_progress(
-    updates: Iterator[UtteranceUpdate], show_tqdm: bool
-) -> Iterator[UtteranceUpdate]:
-    """Pass the updates on, and count their frames in a progress bar."""
-    with progress("speaking", "frame", show_tqdm) as bar:
-        for update in updates:
-            bar.update(len(update.delta.ids))
-            yield update

@@ -105,4 +105,14 @@ def set_up_call(
         fitting = fitting_of(
             model, heads, texts, durations, cancelled, may_be_late=may_be_late, show=show
         )
-    return InferCall(model, found, max(1, together), cancelled, read, heads, guard, fitting)
+    return InferCall(
+        model,
+        found,
+        max(1, together),
+        cancelled,
+        read,
+        heads,
+        guard,
+        fitting,
+        calls_back=read is not None and bool(reading.normalizer.normalizers),
+    )

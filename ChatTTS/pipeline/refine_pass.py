@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -24,7 +24,8 @@ from ..params import RefineTextParams
 from .attempts import BatchGenerator
 from .model import Model
 from .requests import batches_of, request_of
-from .utterance import Utterance
+from .routines import Routine, Tell
+from .utterance import Utterance, UtteranceUpdate
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +45,9 @@ def refine(
     *,
     batch_size: int,
     cancelled: Cancellation,
-) -> Iterator[Utterance]:
-    """Run the refine pass; yield each utterance with its new text once that is complete.
+    tell: Tell[Utterance],
+) -> Routine[None]:
+    """Run the refine pass; tell of each utterance with its new text once that is complete.
 
     An utterance keeps its own text where the pass gives none, with a warning, and without one after
     an interrupt. It also keeps its text where a pass that shall keep the words has changed them,
@@ -53,7 +55,8 @@ def refine(
     """
     if model.tokenizer.front_end is not None:
         unspelled = [u for u in utterances if not model.tokenizer.spells(u.text)]
-        yield from unspelled
+        for utterance in unspelled:
+            tell(utterance)
         utterances = [u for u in utterances if u not in unspelled]
     only_adds = model.config.defaults.refine_keeps_words
     sampling = SamplingParams.from_params(params, num_codebooks=1)
@@ -67,24 +70,27 @@ def refine(
         )
         for u in utterances
     }
+    answers: dict[Utterance, list[torch.Tensor]] = {u: [] for u in utterances}
+
+    def join(update: UtteranceUpdate) -> None:
+        u = update.utterance
+        answers[u].append(update.delta.ids)
+        if update.delta.finish is None:
+            return
+        ids = torch.cat(answers.pop(u)).flatten().numpy()
+        text = model.tokenizer.decode_refined(ids).strip()
+        if update.delta.finish is FinishReason.ABORT:
+            text = ""
+        elif not text:
+            logger.warning("refining gave nothing for %r; it stays as it is", u.shown[:40])
+        elif only_adds and not keeps_words(u.text, text, params.prompt):
+            logger.info("refining changed words of %r; it stays as it is", u.shown[:40])
+            text = ""
+        tell(replace(u, text=text or u.text))
+
     generator = BatchGenerator(model, params, cancelled)
     for batch in batches_of(utterances, batch_size):
-        answers: dict[Utterance, list[torch.Tensor]] = {u: [] for u in batch}
-        for update in generator.run({u: requests[u] for u in batch}):
-            u = update.utterance
-            answers[u].append(update.delta.ids)
-            if update.delta.finish is None:
-                continue
-            ids = torch.cat(answers[u]).flatten().numpy()
-            text = model.tokenizer.decode_refined(ids).strip()
-            if update.delta.finish is FinishReason.ABORT:
-                text = ""
-            elif not text:
-                logger.warning("refining gave nothing for %r; it stays as it is", u.shown[:40])
-            elif only_adds and not keeps_words(u.text, text, params.prompt):
-                logger.info("refining changed words of %r; it stays as it is", u.shown[:40])
-                text = ""
-            yield replace(u, text=text or u.text)
+        yield from generator.run({u: requests[u] for u in batch}, join)
 
 
 def asks_for_nothing(prompt: str) -> bool:

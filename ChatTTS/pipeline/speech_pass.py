@@ -6,9 +6,10 @@ This part of a call knows no particular engine and no audio.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import TypeAlias
 
 import torch
 
@@ -23,8 +24,12 @@ from .attempts import MAX_RUNAWAYS, BatchGenerator, MakeAlignment
 from .decode.schedules import FRAMES_PER_SECOND
 from .model import Model
 from .requests import batches_of, request_of
+from .routines import Routine, Tell, told_by
 from .utterance import Utterance, UtteranceUpdate
 from .voice import Voice, resolve_voice
+
+# Refines the texts of utterances.
+Refine: TypeAlias = Callable[[Sequence[Utterance]], Routine[list[Utterance]]]
 
 
 class SpeechPass:
@@ -70,6 +75,7 @@ class SpeechPass:
         self._model, self._params, self._seed = model, params, seed
         self._utterances = sorted(utterances, key=lambda u: u.index)
         self._batch_size, self._alignment_heads = batch_size, alignment_heads
+        self._cancelled = cancelled
         self._named = resolve_voice(model, params)
         self._sampling = SamplingParams.from_params(params, num_codebooks=model.config.embed.num_vq)
         is_free = self._named.speaker is None and self._named.sample is None
@@ -92,8 +98,8 @@ class SpeechPass:
         for utterance in self._utterances:
             self.request(utterance)  # raises before any work is done
 
-    def batches(self) -> Iterator[Sequence[Utterance]]:
-        """Yield the utterances in the batches that :meth:`updates` generates.
+    def _batches(self) -> Iterator[Sequence[Utterance]]:
+        """Yield the utterances in the batches that are generated.
 
         Where first utterances are generated alone, no batch mixes them with later ones.
         """
@@ -101,28 +107,35 @@ class SpeechPass:
         parts = self._utterances[:firsts], self._utterances[firsts:]
         return chain.from_iterable(batches_of(part, self._batch_size) for part in parts)
 
-    def updates(
-        self, batches: Iterable[Sequence[Utterance]] | None = None
-    ) -> Iterator[UtteranceUpdate]:
-        """Yield the new frames of all utterances.
+    def updates(self) -> Iterator[UtteranceUpdate]:
+        """Speak in this thread, and yield the new frames of all utterances."""
+        return told_by(self.speak, self._model.gpt, self._cancelled)
+
+    def speak(self, tell: Tell[UtteranceUpdate], refine: Refine | None = None) -> Routine[None]:
+        """Generate all utterances, and tell of their new frames.
 
         Every utterance ends with exactly one update that has a finish reason.
 
         Args:
-            batches: those of :meth:`batches`, whose texts may have been refined meanwhile.
+            refine: refines the texts of each batch before it is spoken.
         """
         frames: dict[int, list[torch.Tensor]] = {index: [] for index in self._followed}
-        for batch in self.batches() if batches is None else batches:
-            for update in self._generator.run({u: self.request(u) for u in batch}):
-                utterance = update.utterance
-                if self.is_followed(utterance):
-                    gained = frames[utterance.text_index]
-                    if update.is_restart:
-                        gained.clear()
-                    gained.append(update.delta.ids)
-                    if update.delta.finish is not None:
-                        self.follow(utterance, frames.pop(utterance.text_index))
-                yield update
+
+        def follow(update: UtteranceUpdate) -> None:
+            utterance = update.utterance
+            if self.is_followed(utterance):
+                gained = frames[utterance.text_index]
+                if update.is_restart:
+                    gained.clear()
+                gained.append(update.delta.ids)
+                if update.delta.finish is not None:
+                    self.follow(utterance, frames.pop(utterance.text_index))
+            tell(update)
+
+        for batch in self._batches():
+            if refine is not None:
+                batch = yield from refine(batch)
+            yield from self._generator.run({u: self.request(u) for u in batch}, follow)
 
     @property
     def is_greedy(self) -> bool:

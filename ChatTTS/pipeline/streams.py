@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Generator, Iterator
@@ -13,98 +12,19 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..model.generation import Cancellation
 from ..params import InferCodeParams
 from ..text.lexicon import LexiconUse
-from ..utils.process_hooks import register_thread_owner, start_thread
-from .assembly import WaveformAssembler
 from .results import EmptySpeechError, Piece, SpokenUtterance
-from .utterance import UtteranceUpdate
+from .stream_generation import StreamGeneration
 
 T = TypeVar("T")
 S = TypeVar("S", bound="Stream[Any]")
 
 
-class GenerationThread:
-    """Generates the frames of one call in a thread of its own, also between reads of the stream.
-
-    Args:
-        updates: generates the frames; iterated in that thread.
-        assembler: takes the frames.
-        cancelled: ends the generation.
-    """
-
-    def __init__(
-        self,
-        updates: Iterator[UtteranceUpdate],
-        assembler: WaveformAssembler,
-        cancelled: Cancellation,
-    ) -> None:
-        self.assembler = assembler
-        self._cancelled = cancelled
-        self._has_begun = False
-        self._updates = [updates]  # popped by the one thread that iterates it
-        self._threads: list[threading.Thread] = []
-        register_thread_owner(self)
-
-    @property
-    def has_begun(self) -> bool:
-        """Return whether the thread was started."""
-        return self._has_begun
-
-    def begin(self) -> None:
-        """Start the thread, unless it has begun.
-
-        Raises:
-            OutOfThreadsError: the system gives no thread. The caller may try again.
-        """
-        if self._has_begun:
-            return
-        # Where Ctrl-C comes before the flag is set, a second thread starts and finds nothing to do.
-        thread = threading.Thread(target=self._run, name="speech", daemon=True)
-        self._threads.append(thread)
-        start_thread(thread)
-        self._has_begun = True
-
-    def leave(self) -> None:
-        """End the generation within a step, since its samples are not needed any more.
-
-        It takes no lock, so the garbage collector may call it in any thread.
-        """
-        self._cancelled.set()
-        self.assembler.leave()
-
-    def close(self) -> None:
-        """End the generation, and wait for its thread."""
-        self.leave()
-        self.assembler.close()
-        for thread in self._threads:
-            if thread.is_alive():
-                thread.join()
-
-    at_exit = close  # at the interpreter's end
-
-    def after_fork(self) -> None:
-        """Forget the thread in a forked child; the assembler raises the error there."""
-        self._has_begun, self._threads = True, []
-
-    def _run(self) -> None:
-        try:
-            updates = self._updates.pop()
-        except IndexError:
-            return
-        try:
-            for update in updates:
-                if not self.assembler.push(update):
-                    break
-        except BaseException as error:  # the consumer raises it
-            self.assembler.fail(error)
-
-
 class Stream(Iterator[T], AsyncIterator[T]):
     """Speech that can be read by ``for`` or ``async for`` while it is generated.
 
-    The work begins with the first item, and goes on in threads of its own, up to a minute ahead.
+    The work begins with the first item, and goes on between reads, up to a minute ahead.
     Closing the stream (also by ``with`` or ``async with``), or dropping its last reference, ends
     the work within a step and frees its memory. One thread or task at a time may take items.
 
@@ -112,7 +32,7 @@ class Stream(Iterator[T], AsyncIterator[T]):
         rows: for each text its utterances, as far as they are known.
     """
 
-    def __init__(self, generation: GenerationThread, *, ensure_non_empty: bool) -> None:
+    def __init__(self, generation: StreamGeneration, *, ensure_non_empty: bool) -> None:
         self.rows = generation.assembler.texts
         self._generation = generation
         self._ensures = ensure_non_empty
@@ -191,7 +111,7 @@ class WaveformStream(Stream[NDArray[np.float32]], Generator[NDArray[np.float32],
     """
 
     def __init__(
-        self, generation: GenerationThread, params: InferCodeParams, samples_per_frame: int
+        self, generation: StreamGeneration, params: InferCodeParams, samples_per_frame: int
     ) -> None:
         super().__init__(generation, ensure_non_empty=params.ensure_non_empty)
         changed = params.stream_speed != InferCodeParams.stream_speed
@@ -241,7 +161,7 @@ class WaveformStream(Stream[NDArray[np.float32]], Generator[NDArray[np.float32],
 class SpeechStream(Stream[Piece]):
     """The pieces of one text's speech; each piece belongs to one utterance."""
 
-    def __init__(self, generation: GenerationThread, params: InferCodeParams) -> None:
+    def __init__(self, generation: StreamGeneration, params: InferCodeParams) -> None:
         super().__init__(generation, ensure_non_empty=params.ensure_non_empty)
         self._position = 0
 

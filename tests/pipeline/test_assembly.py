@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from ChatTTS.model.generation import Cancellation, Delta, FinishReason
-from ChatTTS.pipeline import assembly
+from ChatTTS.pipeline import assembly, waveform_buffer
 from ChatTTS.pipeline.assembly import WaveformAssembler
 from ChatTTS.pipeline.decode.schedules import FixedSize, JustInTime, PlaybackClock
 from ChatTTS.pipeline.decode.utterance_decoder import UtteranceDecoder
 from ChatTTS.pipeline.decode.worker import MAX_FRAMES, DecodeWorker
 from ChatTTS.pipeline.results import Piece
-from ChatTTS.pipeline.streams import GenerationThread
+from ChatTTS.pipeline.stream_generation import GenerationThread
 from ChatTTS.pipeline.utterance import Utterance, UtteranceUpdate
 from ChatTTS.utils.fair_lock import NoLock
 
@@ -194,7 +194,7 @@ def test_utterances_are_decoded_in_the_order_in_which_they_are_heard() -> None:
 
 
 def test_what_is_far_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "_DECODED_AHEAD", 10 * 2 * HOP)
+    monkeypatch.setattr(waveform_buffer, "_DECODED_AHEAD", 10 * 2 * HOP)
     monkeypatch.setattr(assembly, "_GENERATED_AHEAD", 300 * 2 * HOP)
     utterances = [Utterance(0, 0, "a"), Utterance(1, 0, "b")]
     assembler, pushed = assembler_of(utterances, waits_for_consumer=True), threading.Semaphore(0)
@@ -226,7 +226,7 @@ def test_what_is_far_ahead_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_waiting_reader_gets_more_than_the_limit_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assembly, "_DECODED_AHEAD", 10 * 2 * HOP)
+    monkeypatch.setattr(waveform_buffer, "_DECODED_AHEAD", 10 * 2 * HOP)
     monkeypatch.setattr(assembly, "_GENERATED_AHEAD", 30 * 2 * HOP)
     first, second = Utterance(0, 0, "a"), Utterance(0, 1, "b")
     assembler = assembler_of([first, second], waits_for_consumer=True)

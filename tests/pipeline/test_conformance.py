@@ -28,6 +28,7 @@ from ChatTTS.model.tokenizer import Prompt, code_prompt, refine_prompt
 from ChatTTS.params import InferCodeParams, RefineTextParams
 from ChatTTS.pipeline.model import Model
 from ChatTTS.pipeline.refine_pass import refine
+from ChatTTS.pipeline.routines import run
 from ChatTTS.pipeline.speech_pass import SpeechPass
 from ChatTTS.pipeline.utterance import Utterance
 from ChatTTS.text import Normalizer
@@ -257,9 +258,18 @@ def test_refine(conformance: Conformance) -> None:
     )
     utterances = [Utterance(i, 0, text) for i, text in enumerate(facts["texts"])]
     for batch_size in (1, 2):
-        answers = list(
-            refine(model, utterances, params, 1, batch_size=batch_size, cancelled=Cancellation())
+        answers: list[Utterance] = []
+        cancelled = Cancellation()
+        refining = refine(
+            model,
+            utterances,
+            params,
+            1,
+            batch_size=batch_size,
+            cancelled=cancelled,
+            tell=answers.append,
         )
+        run(refining, model.gpt, cancelled)
         for answer in answers:
             ids = conformance.tensors[f"refine_ids_{answer.text_index}"].numpy()
             text = model.tokenizer.text(ids[ids < model.tokenizer.first_setting])

@@ -265,13 +265,13 @@ def test_no_sound_is_given_before_it_is_checked(
     """Each utterance of the engine is over when its first frames are decoded."""
     scripted(monkeypatch, 1, 0, 0, 2, 0)
     updates = []
-    push = WaveformAssembler.push
+    add = WaveformAssembler.add
 
     def watched(self: WaveformAssembler, update: UtteranceUpdate) -> bool:
         updates.append((update.utterance.index, update.delta.finish, update.attempts))
-        return push(self, update)
+        return add(self, update)
 
-    monkeypatch.setattr(WaveformAssembler, "push", watched)
+    monkeypatch.setattr(WaveformAssembler, "add", watched)
     given, _ = stream(velocity, "retry", max_split_batch=1)
     count = len(given.utterances)
     stopped = FinishReason.LENGTH
@@ -313,8 +313,10 @@ class InterruptedRecording(Recording):
 def test_an_interrupted_utterance_is_given_unchecked(velocity: Chat) -> None:
     """It has no faults, and its stream ends."""
     params = {**SETTINGS, "min_new_token": 900, "max_new_token": 900}
-    given = velocity.stream(OTHER, skip_refine_text=True, params_infer_code=params, guard="retry")
     with InterruptedRecording(velocity):
+        given = velocity.stream(
+            OTHER, skip_refine_text=True, params_infer_code=params, guard="retry"
+        )
         list(given)
     assert given.finish_reason == "abort"
     assert given.rows[0].faults == []

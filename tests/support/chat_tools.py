@@ -1,14 +1,23 @@
 """Helpers for the tests of ``Chat``: quick settings, and engines that record or fail."""
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from ChatTTS.core import Chat
-from ChatTTS.model.generation import Cancellation, Delta, FinishReason, GenerationRequest
+from ChatTTS.model.generation import (
+    Cancellation,
+    Delta,
+    FinishReason,
+    Gain,
+    GenerationRequest,
+    Generator,
+)
 from ChatTTS.pipeline.model import Model
 from ChatTTS.pipeline.results import Waveforms
 
@@ -38,12 +47,46 @@ def equal(first: Sequence[np.ndarray], second: Sequence[np.ndarray]) -> bool:
     )
 
 
+class ThreadedAnswers:
+    """The answers of a generator, which a thread takes and pushes."""
+
+    def __init__(
+        self,
+        engine: Generator,
+        requests: Sequence[GenerationRequest],
+        cancelled: Cancellation,
+        receive: Callable[[Gain], object],
+    ) -> None:
+        self._cancelled = Cancellation(cancelled)
+        self._steps = engine.generate(requests, self._cancelled)
+        self._receive = receive
+
+    def begin(self) -> None:
+        threading.Thread(target=self._run, name="answers", daemon=True).start()
+
+    def abandon(self) -> None:
+        self._cancelled.set()
+
+    def _run(self) -> None:
+        try:
+            for deltas in self._steps:
+                self._receive(partial(list, deltas))
+        except BaseException as error:
+            self._receive(partial(_throw, error))
+
+
+def _throw(error: BaseException) -> list[Delta]:
+    raise error
+
+
 class Recording:
     """An engine that passes requests on to the real one and keeps them."""
 
     def __init__(self, chat: Chat | Model) -> None:
         self.gpt, self.inner = chat.gpt, chat.gpt.engine
         self.requests: list[GenerationRequest] = []
+        if self.gpt.pushes is not None:
+            self.answers = partial(ThreadedAnswers, self)
 
     def generate(
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation

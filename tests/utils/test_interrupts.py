@@ -85,7 +85,8 @@ MIXING = """
 from tests.pipeline.test_assembly import *
 from ChatTTS.utils.fair_lock import FairLock
 from ChatTTS.params import InferCodeParams
-from ChatTTS.pipeline.streams import GenerationThread, SpeechStream
+from ChatTTS.pipeline.stream_generation import GenerationThread
+from ChatTTS.pipeline.streams import SpeechStream
 from ChatTTS.model.generation import Cancellation
 
 worker, utterance = DecodeWorker(FairLock()), Utterance(0, 0, "a")
@@ -119,6 +120,37 @@ def in_pieces():
 first, step = map(int, sys.argv[1:])
 for work in (whole, in_pieces):
     assert at_every_instruction(work, work, first, step) > 1000 / step
+"""
+
+RUNS = """
+from ChatTTS.params import InferCodeParams
+from ChatTTS.pipeline.decode.worker import DecodeWorker
+from ChatTTS.pipeline.streams import SpeechStream
+from ChatTTS.utils.fair_lock import FairLock
+from tests.support.pushed_tools import *
+
+worker = DecodeWorker(FairLock())
+
+def new_run():
+    return run_of(PushingFake(pushes_at_once=True), worker=worker)
+
+runs = [new_run()]
+
+def begin():
+    if runs[-1].has_begun:  # before the first interrupt
+        runs.append(new_run())
+    runs[-1].begin()
+
+def read():
+    # The run whose beginning was interrupted begins again here.
+    with SpeechStream(runs.pop(), InferCodeParams(ensure_non_empty=False)) as pieces:
+        joined = np.concatenate([piece.samples for piece in pieces])
+    np.testing.assert_array_equal(joined, sound_of(4))
+    runs.append(new_run())
+    return True
+
+first, step = map(int, sys.argv[1:])
+assert at_every_instruction(begin, read, first, step) > 300 / step
 """
 
 PLAYING = """
@@ -156,7 +188,9 @@ def test_locks_turns_and_caches() -> None:
     run_watched(PREAMBLE + LOCKS)
 
 
-@pytest.mark.parametrize("code", [ENGINE, MIXING, PLAYING], ids=["engine", "assembly", "playing"])
+@pytest.mark.parametrize(
+    "code", [ENGINE, MIXING, RUNS, PLAYING], ids=["engine", "assembly", "runs", "playing"]
+)
 @pytest.mark.slow_for("engine", "assembly")
 def test_what_threads_share(code: str) -> None:
     run_watched(PREAMBLE + code, "3", "131")
@@ -164,7 +198,9 @@ def test_what_threads_share(code: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [1, 2])
-@pytest.mark.parametrize("code", [ENGINE, MIXING, PLAYING], ids=["engine", "assembly", "playing"])
+@pytest.mark.parametrize(
+    "code", [ENGINE, MIXING, RUNS, PLAYING], ids=["engine", "assembly", "runs", "playing"]
+)
 def test_what_threads_share_at_every_instruction(code: str, first: int) -> None:
     run_watched(PREAMBLE + code, str(first), "2", seconds=600)
 

@@ -20,6 +20,7 @@ from .llm_engine import LLMEngine
 from .metrics import Metrics
 from .output import RequestOutput
 from .output_queue import AsyncOutputQueue, EngineEnd, OutputQueue, ThreadOutputQueue, put_all
+from .output_reader import OutputReader
 from .sequence import SequenceGroup
 
 _NUMBERS = itertools.count()
@@ -159,36 +160,38 @@ class AsyncLLMEngine:
         self, requests: Sequence[GenerationRequest], cancelled: Cancellation | None
     ) -> Generator[list[RequestOutput], None, None]:
         """Run checked requests."""
-        if not requests:
-            return
         output_queue = ThreadOutputQueue(cancelled)
-        # For each request the samples that still run, with their log-probabilities so far.
-        running = {
-            request.request_id: dict.fromkeys(range(_num_outputs(request.sampling)), 0.0)
-            for request in requests
-        }
+        reader = OutputReader(self.engine, requests, output_queue)
         try:
-            self._add(requests, output_queue)
-            while running:
-                outputs = None if output_queue.is_cancelled else output_queue.get()
-                if outputs is None or output_queue.is_cancelled:
-                    yield [
-                        self.engine.aborted(request, running[request.request_id])
-                        for request in requests
-                        if request.request_id in running
-                    ]
-                    return
-                for output in outputs:
-                    samples = running[output.request_id]
-                    for delta in output.deltas:
-                        samples[delta.index] = delta.logprob
-                        if delta.finish is not None:
-                            del samples[delta.index]
-                    if output.finished:
-                        del running[output.request_id]
-                yield list(outputs)
+            if requests:
+                self.submit(requests, output_queue)
+            while not reader.is_over:
+                is_cancelled = output_queue.is_cancelled
+                yield list(reader.cancelled() if is_cancelled else reader.read(output_queue.get()))
         finally:
             output_queue.abandon()
+
+    def submit(self, requests: Sequence[GenerationRequest], output_queue: OutputQueue) -> None:
+        """Add checked requests, all or none; their outputs go to ``output_queue``.
+
+        Args:
+            requests: at least one, as ``LLMEngine.checked`` gives them.
+
+        Raises:
+            ConfigError: an id is that of an unfinished request.
+            EngineDeadError: the engine was closed, or an error ended it.
+        """
+        with self._lock:
+            if self._closed:
+                raise EngineDeadError("the engine was closed; load the model again")
+            groups = self.engine.new_groups(requests)
+            # The tracker first: if Ctrl-C comes between the two, the caller abandons its queue,
+            # and that aborts whatever was begun.
+            self._tracker.add(output_queue, [request.request_id for request in requests])
+            self._begun.append((output_queue, groups))
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="velocity", daemon=True)
+                start_thread(self._thread)
 
     def generate(
         self,
@@ -235,7 +238,7 @@ class AsyncLLMEngine:
         output_queue = AsyncOutputQueue(cancelled)
         finished = False
         try:
-            self._add([request], output_queue)
+            self.submit([request], output_queue)
             while not finished:
                 for output in await output_queue.get():
                     if output.error is not None:
@@ -287,20 +290,6 @@ class AsyncLLMEngine:
         self._tracker.after_fork(reason or "ask for them again")
         self._tracker = RequestTracker()
 
-    def _add(self, requests: Sequence[GenerationRequest], output_queue: OutputQueue) -> None:
-        """Add checked requests, all or none, and make sure that a thread steps the engine."""
-        with self._lock:
-            if self._closed:
-                raise EngineDeadError("the engine was closed; load the model again")
-            groups = self.engine.new_groups(requests)
-            # The tracker first: if Ctrl-C comes between the two, the caller abandons its queue,
-            # and that aborts whatever was begun.
-            self._tracker.add(output_queue, [request.request_id for request in requests])
-            self._begun.append((output_queue, groups))
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="velocity", daemon=True)
-                start_thread(self._thread)
-
     def _catch_up(self) -> None:
         """Do what callers asked for since the last step, with the lock held."""
         while self._begun:
@@ -351,8 +340,3 @@ class AsyncLLMEngine:
             with self._lock:
                 self._tracker.deliver(self.engine.update(step))
         return True
-
-
-def _num_outputs(sampling: SamplingParams) -> int:
-    """Return how many samples the caller gets."""
-    return 1 if sampling.best else sampling.n

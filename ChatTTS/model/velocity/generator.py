@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
 from ...errors import GenerationError
 from ...utils.fair_lock import ComputeLock
 from ..embed import Embed
-from ..generation import Cancellation, Delta, GenerationRequest, check_single
+from ..generation import Cancellation, Delta, Gain, GenerationRequest, check_single
 from ..lora.names import Adapters
 from ..tokenizer import Tokenizer
 from .async_llm_engine import AsyncLLMEngine
@@ -18,6 +18,8 @@ from .configs import EngineArgs
 from .executor import make_executor
 from .llm_engine import LLMEngine
 from .output import RequestOutput
+from .output_queue import Item, PushOutputQueue
+from .output_reader import OutputReader
 
 # One counter for the process, since several generators may share an engine.
 _NUMBERS = itertools.count()
@@ -76,17 +78,82 @@ class VelocityGenerator:
                 other calls go on.
             EngineDeadError: the engine was closed, or an error ended it (with any step).
         """
-        check_single(requests)
-        call = next(_NUMBERS)
-        names = {f"call-{call}-{index}": index for index in range(len(requests))}
-        named = [
-            replace(request, request_id=name) for name, request in zip(names, requests, strict=True)
-        ]
-        return _deltas(self.engine.stream(named, cancelled), names)
+        named = _named(requests)
+        return _deltas(self.engine.stream(list(named), cancelled), _indices(named))
+
+    def answers(
+        self,
+        requests: Sequence[GenerationRequest],
+        cancelled: Cancellation,
+        receive: Callable[[Gain], object],
+    ) -> PushedAnswers:
+        """Return the answers to ``requests``, pushed into ``receive`` step by step.
+
+        See :class:`~ChatTTS.model.generation.PushingGenerator`.
+
+        Raises:
+            TextError, VoiceError, ConfigError, EngineUnavailableError, GenerationError: as
+                :meth:`generate`.
+        """
+        return PushedAnswers(self.engine, _named(requests), cancelled, receive)
 
     def close(self) -> None:
         """Close the engine; running calls end as if they were cancelled."""
         self.engine.close()
+
+
+class PushedAnswers:
+    """The :class:`~ChatTTS.model.generation.Answers` of velocity.
+
+    Args:
+        requests: with ids of their own.
+
+    Raises:
+        TextError, VoiceError, ConfigError, EngineUnavailableError, GenerationError: a request
+            cannot be answered.
+    """
+
+    def __init__(
+        self,
+        engine: AsyncLLMEngine,
+        requests: Sequence[GenerationRequest],
+        cancelled: Cancellation,
+        receive: Callable[[Gain], object],
+    ) -> None:
+        self._engine, self._receive = engine, receive
+        self._requests = engine.engine.checked(requests)
+        self._indices = _indices(requests)
+        self._queue = PushOutputQueue(self._put, cancelled)
+        self._reader = OutputReader(engine.engine, self._requests, self._queue)
+
+    def begin(self) -> None:
+        """Add the requests to the engine.
+
+        Raises:
+            EngineDeadError: the engine was closed, or an error ended it.
+        """
+        self._engine.submit(self._requests, self._queue)
+
+    def abandon(self) -> None:
+        """End the requests within a step. It takes no lock: the garbage collector may call it."""
+        self._queue.abandon()
+
+    def _put(self, item: Item) -> None:
+        self._receive(lambda: _joined(self._reader.read(item), self._indices))
+
+
+def _named(requests: Sequence[GenerationRequest]) -> list[GenerationRequest]:
+    """Return the requests of a call, each with an id that no other one has."""
+    check_single(requests)
+    call = next(_NUMBERS)
+    return [
+        replace(request, request_id=f"call-{call}-{index}")
+        for index, request in enumerate(requests)
+    ]
+
+
+def _indices(requests: Sequence[GenerationRequest]) -> dict[str, int]:
+    return {request.request_id: index for index, request in enumerate(requests)}
 
 
 def _deltas(
@@ -95,10 +162,16 @@ def _deltas(
     """Yield the deltas of each step, with the index of the request in place of the sample's."""
     with closing(steps):
         for outputs in steps:
-            deltas: list[Delta] = []
-            for output in outputs:
-                if output.error is not None:
-                    raise GenerationError(output.error)
-                index = indices[output.request_id]
-                deltas.extend(replace(delta, index=index) for delta in output.deltas)
-            yield deltas
+            yield _joined(outputs, indices)
+
+
+def _joined(outputs: Sequence[RequestOutput], indices: Mapping[str, int]) -> list[Delta]:
+    """Return the deltas of a step, with the index of the request in place of the sample's."""
+    deltas: list[Delta] = []
+    for output in outputs:
+        if output.error is not None:
+            raise GenerationError(output.error)
+        index = indices[output.request_id]
+        for delta in output.deltas:
+            deltas.append(delta if delta.index == index else replace(delta, index=index))
+    return deltas

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ...errors import EngineDeadError
@@ -85,24 +85,37 @@ class ThreadOutputQueue(OutputQueue):
     def put(self, item: Item) -> None:
         self._items.put(item)
 
-    def get(self) -> Sequence[RequestOutput]:
-        """Wait for the next outputs and return them.
-
-        Raises:
-            EngineDeadError: an error ended the engine.
-        """
+    def get(self) -> Item:
+        """Wait for the next item and return it."""
         while True:
             try:
-                item = self._items.get(timeout=_POLL_SECONDS)
+                return self._items.get(timeout=_POLL_SECONDS)
             except queue.Empty:
                 continue
-            return _outputs(item)
 
     def after_fork(self, advice: str) -> None:
         # A new queue: a thread of the parent may hold the lock of the old one.
         self._items = queue.SimpleQueue()
         error = RuntimeError("the process was forked, and its requests stayed in the parent")
         self.put(EngineEnd(error, advice))
+
+
+class PushOutputQueue(OutputQueue):
+    """For a caller that has its items pushed, and a thread of its own that looks at them.
+
+    Args:
+        receive: takes an item in the engine's thread, and must not wait.
+    """
+
+    def __init__(self, receive: Callable[[Item], object], cancelled: Cancellation) -> None:
+        super().__init__(cancelled)
+        self._receive = receive
+
+    def put(self, item: Item) -> None:
+        self._receive(item)
+
+    def after_fork(self, advice: str) -> None:
+        """Do nothing: the caller's thread stayed in the parent, and the caller knows."""
 
 
 class AsyncOutputQueue(OutputQueue):
@@ -123,7 +136,7 @@ class AsyncOutputQueue(OutputQueue):
         Raises:
             EngineDeadError: an error ended the engine.
         """
-        return _outputs(await self._items.get())
+        return outputs_of(await self._items.get())
 
     def after_fork(self, advice: str) -> None:
         """Do nothing: the loop does not run in the child, and waking it would wake the parent's."""
@@ -155,8 +168,12 @@ def _put_in_loop(pairs: Sequence[tuple[AsyncOutputQueue, Item]]) -> None:
         output_queue.put(item)
 
 
-def _outputs(item: Item) -> Sequence[RequestOutput]:
-    """Return the outputs of an item, or raise its error."""
+def outputs_of(item: Item) -> Sequence[RequestOutput]:
+    """Return the outputs of an item.
+
+    Raises:
+        EngineDeadError: an error ended the engine.
+    """
     if isinstance(item, EngineEnd):
         # A new exception for each caller: raising one in several threads would mix tracebacks.
         raise EngineDeadError(f"the engine stopped: {item.error}; {item.advice}") from item.error

@@ -1,4 +1,7 @@
-"""The worker thread that decodes the frames of all calls, many utterances in one batch."""
+"""The worker thread that decodes the frames of all calls, many utterances in one batch.
+
+It also advances the runs of streams: see :class:`DecodeRun`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
+from queue import Empty, SimpleQueue
 from weakref import WeakSet
 
 import torch
@@ -19,7 +24,7 @@ from ...model.synthesis.streaming_decoder import DecoderInput
 from ...model.synthesis.synthesizer import Synthesizer
 from ...utils import openmp
 from ...utils.fair_lock import ComputeLock
-from ...utils.locks import ChangeNotifier, WakeSignal, new_rlock
+from ...utils.locks import new_rlock
 from ...utils.process_hooks import register_thread_owner, start_thread
 from .schedules import FixedSize, Schedule, WholeUtterance
 from .utterance_decoder import PADDING_FRAMES, DecodeChunk, UtteranceDecoder
@@ -74,6 +79,29 @@ class DecodeJob(ABC):
         """Take the error that ended the job. No more samples come."""
 
 
+class RunState(Enum):
+    """What a run needs next.
+
+    ``WAITS`` for news; ``HELD`` back with news, until its consumer takes samples; or it is
+    ``OVER``, and is forgotten.
+    """
+
+    WAITS = "waits"
+    HELD = "held"
+    OVER = "over"
+
+
+class DecodeRun(ABC):
+    """A call that generates frames for decoding, and has no thread that waits for them."""
+
+    @abstractmethod
+    def advance(self) -> RunState:
+        """Use the news that came. The worker's thread calls this, without the lock.
+
+        It raises nothing, and does not wait for a consumer.
+        """
+
+
 class DecodeClient(ABC):
     """A call that waits for samples of the worker."""
 
@@ -83,10 +111,10 @@ class DecodeClient(ABC):
 
 
 class DecodeWorker:
-    """Decodes jobs when their schedules ask for it, in a thread that runs while there are jobs.
+    """Decodes jobs when their schedules ask for it, in a thread that runs while there are any.
 
     A batch holds all jobs that are due, and a bounded number of frames. Between two batches an
-    engine that needs the same cores can make a step.
+    engine that needs the same cores can make a step, and the thread advances the runs with news.
 
     Args:
         compute_lock: held while a batch is computed, as by all work that needs the same cores.
@@ -105,9 +133,12 @@ class DecodeWorker:
         register_thread_owner(self)
 
     def _reset(self) -> None:
-        self._notifier = ChangeNotifier()
+        # Wakes the thread: a run has news, or ``None``: jobs or the room for samples changed.
+        self._wakes: SimpleQueue[DecodeRun | None] = SimpleQueue()
         # In the order of arrival; each with the time since when it is due.
         self._jobs: dict[DecodeJob, float] = {}
+        self._runs: set[DecodeRun] = set()
+        self._held: set[DecodeRun] = set()
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -121,28 +152,49 @@ class DecodeWorker:
             if self._closed:
                 return
             self._jobs.setdefault(job, math.inf)
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="decoding", daemon=True)
-                start_thread(self._thread)
-            self._notifier.notify()
+            self._ensure_thread()
+            self.wake()
+
+    def begin(self, run: DecodeRun) -> None:
+        """Advance ``run`` from now on, until it is over.
+
+        Raises:
+            OutOfThreadsError: the system gives no thread.
+        """
+        with self.lock:
+            if not self._closed:
+                self._runs.add(run)
+                self._ensure_thread()
+
+    def look_at(self, run: DecodeRun) -> None:
+        """Advance a run soon, since it has news. This takes no lock: the engine's thread calls it.
+
+        A run that has not begun, or is over, is left alone.
+        """
+        self._wakes.put(run)
 
     def drop(self, jobs: Iterable[DecodeJob]) -> None:
         """Remove jobs for good, complete or not."""
         with self.lock:
             for job in jobs:
                 self._jobs.pop(job, None)
-            self._notifier.notify()
+            self.wake()
 
     def wake(self) -> None:
-        """Make the worker look again, since a job has room now."""
-        with self.lock:
-            self._notifier.notify()
+        """Make the worker look again, since jobs or the room for samples changed."""
+        if self._thread is not threading.current_thread():  # which looks anyway
+            self._wakes.put(None)
+
+    def _ensure_thread(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="decoding", daemon=True)
+            start_thread(self._thread)
 
     def at_exit(self) -> None:
         """Stop after the current batch, at the interpreter's end."""
         with self.lock:
             self._closed, thread = True, self._thread
-            self._notifier.notify()
+            self.wake()
         if thread is not None and thread.is_alive():
             thread.join()
 
@@ -176,23 +228,51 @@ class DecodeWorker:
         return True
 
     def _wait_for_batch(self, batch: list[_BatchEntry]) -> bool:
-        """Fill ``batch`` as soon as a job is due; return False where no job is left."""
-        signal = WakeSignal()
+        """Fill ``batch`` as soon as a job is due; return False where nothing is left to do."""
+        if not self._is_mine:
+            return False
+        pause = 0.0
         while True:
+            self._advance_runs(pause)
             with self.lock:
-                # Ctrl-C during the start of a thread may leave it running while another begins.
-                if self._closed or self._thread is not threading.current_thread():
+                if not self._is_mine:
                     return False
                 self.drop([job for job in self._jobs if not job.is_wanted])
-                if not self._jobs:
+                if not self._jobs and not self._runs:
                     self._thread = None
                     return False
                 due, pause = self._due_jobs()
                 if due:
                     self._fill_batch(due, batch)
                     return True
-                self._notifier.subscribe(signal)
-            signal.wait(min(pause, _POLL_SECONDS))
+
+    @property
+    def _is_mine(self) -> bool:
+        """Return whether the worker goes on, in this thread.
+
+        Ctrl-C during the start of a thread may leave it running while another begins.
+        """
+        with self.lock:
+            return not self._closed and self._thread is threading.current_thread()
+
+    def _advance_runs(self, seconds: float) -> None:
+        """Wait for a wake, at most ``seconds``; then advance the runs with news and those held."""
+        runs = dict.fromkeys(self._held)
+        try:
+            run = self._wakes.get(timeout=min(seconds, _POLL_SECONDS))
+            while True:
+                if run is not None:
+                    runs[run] = None
+                run = self._wakes.get_nowait()
+        except Empty:
+            pass
+        for run in runs:
+            if run in self._runs:
+                state = run.advance()
+                (self._held.add if state is RunState.HELD else self._held.discard)(run)
+                if state is RunState.OVER:
+                    with self.lock:
+                        self._runs.discard(run)
 
     def _due_jobs(self) -> tuple[list[DecodeJob], float]:
         """Return the jobs that are due, and the seconds until the next one is."""

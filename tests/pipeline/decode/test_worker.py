@@ -217,7 +217,7 @@ def test_a_job_that_is_left_without_a_wake_is_forgotten(
     job.room = waits_for != "room"
     with worker.lock:
         worker.add(job.push(0 if waits_for == "frames" else 5, None))
-    wait_until(lambda: bool(worker._notifier._signals))
+    wait_until(lambda: worker._wakes.empty())
     job.wanted = False
     wait_until(lambda: not threads())
     known = weakref.ref(job)

@@ -200,7 +200,7 @@ def test_a_check_of_health_goes_through_the_engine(
         raise EngineDeadError("a step failed")
 
     engine: Any = chat.gpt.engine
-    monkeypatch.setattr(engine.engine, "_add", dead)
+    monkeypatch.setattr(engine.engine, "submit", dead)
     with pytest.raises(EngineDeadError):
         replica.check_health()
 

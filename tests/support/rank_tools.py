@@ -17,6 +17,7 @@ from torch import Tensor
 from ChatTTS.model.llama.config import LlamaShape
 from ChatTTS.model.llama.shard import Shard
 from ChatTTS.model.velocity.configs import EngineConfig, ParallelConfig
+from ChatTTS.model.velocity.executor.ranks.executor import summed
 from ChatTTS.model.velocity.input_batch import InputBatch
 from ChatTTS.model.velocity.loaded_model import LlamaModel
 from ChatTTS.model.velocity.plan import Future, StepPlan, StepResult
@@ -158,6 +159,9 @@ class RankedWorker:
 
     Args:
         config: with the numbers of ranks and stages.
+
+    Attributes:
+        gives_attention: whether every rank does.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -170,6 +174,7 @@ class RankedWorker:
             Worker(config, rank=rank, peers=peers)
             for rank, peers in enumerate(all_peers(own, self._turns))
         ]
+        self.gives_attention = all(worker.model.gives_attention for worker in self._workers)
         starts = [partial(worker.init_cache, worker.plan_cache()) for worker in self._workers]
         side_by_side(starts, self._turns)
         for worker in self._workers:
@@ -184,7 +189,8 @@ class RankedWorker:
             assert np.array_equal(other.ids, first.ids)
         drawing = [work.seq_id for work in plan.work if work.draws]
         self._drawn = {seq_id: ids[None] for seq_id, ids in zip(drawing, first.ids, strict=True)}
-        return Future.done(first)
+        attention = summed([result.attention for result in results])
+        return Future.done(replace(first, attention=attention))
 
 
 def _result(worker: Worker, plan: StepPlan, drawn: Any) -> StepResult:

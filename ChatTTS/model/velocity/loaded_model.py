@@ -111,6 +111,11 @@ class LoadedModel:
     compiles: bool = False
 
     @property
+    def gives_attention(self) -> bool:
+        """Whether requests may have alignment heads: recorded steps give their attention too."""
+        return self.llama.gives_attention or self.recorder is not None
+
+    @property
     def ends(self) -> dict[Pass, int]:
         """The id that ends a sequence, by pass."""
         return {

@@ -145,8 +145,9 @@ class ModelRunner:
 
         Only the last stage of a pipeline draws. The result of another one has no rows.
         """
-        batch = self._batch(works)
-        hiddens = self._model.llama.forward(self._received(batch), self._pool)
+        batch, llama = self._batch(works), self._model.llama
+        assert batch.probe is None or llama.gives_attention, "this Llama gives no attention"
+        hiddens = llama.forward(self._received(batch), self._pool)
         drawing = []
         for work in works:
             if work.draws:

@@ -52,7 +52,7 @@ class InProcessExecutor(ExecutorBase):
         loaded = self._worker.model
         self.checkpoint, self.embed = loaded.config, loaded.embed
         self.end_of_text = loaded.tokenizer.end_of_refine
-        self.gives_attention = loaded.llama.gives_attention
+        self.gives_attention = loaded.gives_attention
         self.adapters = {adapter.name: adapter.info for adapter in loaded.adapters}
 
     def init_cache(self) -> CacheConfig:

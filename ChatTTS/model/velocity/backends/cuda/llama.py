@@ -86,13 +86,14 @@ class TritonLlama:
         adapters: those that rows may have; none if there are several ranks.
 
     Attributes:
-        gives_attention: a rank of several does not.
         has_adapters: whether rows may have any.
         takes_tiles: whether prompts need ``AttentionMetadata.tiles``.
 
     Raises:
         ConfigError: the attention heads are too large for the kernels.
     """
+
+    gives_attention = False  # recorded steps call `attend_text`
 
     def __init__(
         self,
@@ -123,7 +124,6 @@ class TritonLlama:
         cosines, sines = (table.to(self._device).contiguous() for table in rotary)
         self._rotary = cosines, sines
         self._batch_invariant = batch_invariant
-        self.gives_attention = self._shard.ranks == self._shard.stages == 1
         self.has_adapters = bool(adapters)
         self.takes_tiles = not batch_invariant
 

@@ -129,7 +129,7 @@ class RanksExecutor(ExecutorBase):
             drawing = [work.seq_id for work in plan.work if work.draws]
             for seq_id, ids in zip(drawing, result.ids, strict=True):
                 self._drawn.setdefault(seq_id, []).append(ids)
-        return replace(result, attention=_summed([reply.attention for reply in replies]))
+        return replace(result, attention=summed([reply.attention for reply in replies]))
 
     def _ask(self, messages: Sequence[object], kind: type[T], what: str | None = None) -> list[T]:
         """Send each rank its message; return the replies of this kind."""
@@ -195,7 +195,7 @@ def error_of(failed: Failed) -> Exception:
     return RuntimeError(f"{failed.kind} in a rank: {failed.message}")
 
 
-def _summed(
+def summed(
     parts: Sequence[Mapping[int, NDArray[np.float32]]],
 ) -> dict[int, NDArray[np.float32]]:
     """Return the attention of all heads; where a rank has none of a head, it gave zeros."""

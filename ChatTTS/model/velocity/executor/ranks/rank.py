@@ -64,7 +64,7 @@ class Rank:
             version=__version__,
             block_bytes=worker.model.llama.block_bytes,
             max_blocks=worker.max_blocks(),
-            gives_attention=worker.model.llama.gives_attention,
+            gives_attention=worker.model.gives_attention,
             about=_about(worker.model.how, device),
         )
 

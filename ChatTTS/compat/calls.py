@@ -43,7 +43,9 @@ _INSTEAD = {
 
 
 class Context:
-    """The published switch that interrupts; as :meth:`Chat.interrupt` it ends what runs now.
+    """The published switch that interrupts.
+
+    It ends what runs now, as :meth:`~ChatTTS.core.Chat.interrupt` does.
 
     Args:
         interrupt: ends all running calls.

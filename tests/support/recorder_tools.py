@@ -57,7 +57,7 @@ class EagerRecording(Generic[T]):
     """Work that is called again, with its results at their first addresses.
 
     Attributes:
-        result: see :class:`Recording`.
+        result: see :class:`graphs.Recording`.
 
     Args:
         work: the work that is called again.
@@ -78,7 +78,7 @@ class EagerRecording(Generic[T]):
 
     @torch.inference_mode()
     def replay(self) -> None:
-        """See :class:`Recording`."""
+        """See :class:`graphs.Recording`."""
         self._before_replay()
         fresh = _tensors(self._work())
         for held, given in zip(_tensors(self.result), fresh, strict=True):
@@ -150,13 +150,13 @@ class LateRecording(Generic[T]):
 
     @property
     def result(self) -> T:
-        """See :class:`Recording`; there is none before the first replay."""
+        """See :class:`graphs.Recording`; there is none before the first replay."""
         assert self._made is not None, "nothing was replayed yet"
         return self._made.result
 
     @torch.inference_mode()
     def replay(self) -> None:
-        """See :class:`Recording`."""
+        """See :class:`graphs.Recording`."""
         if self._made is None:
             self._before_replay()
             result = self._work()

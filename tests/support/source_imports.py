@@ -47,7 +47,7 @@ def parsed_imports(
         for alias in node.names:
             yield Import(alias.name, lazy, typing_only)
     elif isinstance(node, ast.ImportFrom):
-        base = _base(node, package)
+        base = base_of(node, package)
         yield Import(base, lazy, typing_only)
         for alias in node.names:
             if f"{base}.{alias.name}" in modules():
@@ -59,7 +59,7 @@ def parsed_imports(
         yield from parsed_imports(child, package, lazy, typing_only)
 
 
-def _base(node: ast.ImportFrom, package: str) -> str:
+def base_of(node: ast.ImportFrom, package: str) -> str:
     """Return the absolute name of the X in `from X import y`."""
     if node.level == 0:
         return node.module or ""

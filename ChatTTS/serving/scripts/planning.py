@@ -138,7 +138,7 @@ class ScriptPlanner:
         service: speaks the lines.
         options: of the script.
         voices: finds voices.
-        fingerprint: of the model; see :meth:`..model.SpeechModel.fingerprint`.
+        fingerprint: of the model; see :meth:`..speech.speech_model.SpeechModel.fingerprint`.
         client: the client's name, for fairness and logs.
         name: of the job, for logs.
         warn: called with each warning.

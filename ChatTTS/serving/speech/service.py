@@ -406,7 +406,7 @@ class SpeechService:
             resumes: whether it had its turn before, and gave way.
 
         Raises:
-            OverloadedError, DeadlineError: see :meth:`.admission.Admission.enter`.
+            OverloadedError, DeadlineError: see :meth:`..queue.admission.Admission.enter`.
         """
         deadline = None
         if request.max_wait is not None and not resumes:

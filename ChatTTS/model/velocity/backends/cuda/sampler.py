@@ -27,7 +27,7 @@ def draw_ids_of(
 
 
 class TritonSampler:
-    """See :class:`~ChatTTS.model.velocity.backends.torch.sampler.Sampler`."""
+    """See :class:`~ChatTTS.model.velocity.loaded_model.Sampler`."""
 
     def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
         count, num_codebooks, _ = logits.shape

@@ -88,7 +88,7 @@ class PlanAttention:
     found: Tensor
 
     def add(self, step: int, rows: AttentionMetadata) -> None:
-        """Compute the attention of a step that was just submitted; see :meth:`prepare`.
+        """Compute the attention of a step that was just submitted.
 
         Args:
             rows: of the step; their positions are now one further.

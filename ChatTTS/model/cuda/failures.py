@@ -15,12 +15,15 @@ import torch
 from torch import Tensor
 
 from ...errors import ConfigError, DeviceLostError, shown
+from .driver import driver_wait
 
 PATIENCE_VARIABLE = "CHATTTS_DEVICE_TIMEOUT"
 # A step takes some thousandths of a second. What shares the GPU may take it for seconds.
 _USUAL_SECONDS = 60.0
 # A sleep takes a tenth of a millisecond, which is much beside a step of few rows.
 _AWAKE_SECONDS, _POLL_SECONDS = 2e-3, 5e-5
+# The longest call of C that waits: Ctrl-C has an effect between two.
+_TURN_SECONDS = 0.1
 # Whether this process has lost a GPU: a call of CUDA that waits for it would never return.
 LOST = threading.Event()
 _NO_MEMORY = ("out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
@@ -29,7 +32,10 @@ _OF_DEVICE = ("CUDA error", "CUDA driver error", "Triton Error [CUDA]", "cuDNN e
 
 
 class Submitted(Protocol):
-    """Work that a device was given: an event behind it, or its stream."""
+    """Work that a device was given: the event behind it.
+
+    One of CUDA also has its handle, ``cuda_event``.
+    """
 
     def query(self) -> bool:
         """Return whether all of the work is done.
@@ -66,13 +72,16 @@ def wait_for(work: Submitted, seconds: float) -> None:
     """Wait until a device has done its work.
 
     Nothing ends a call of CUDA that waits, not even the end of the process. So this asks again and
-    again: at first without a pause, letting other threads run, then between short sleeps.
+    again: at first without a pause, then between short sleeps. C code asks where it can, without
+    the interpreter's lock.
 
     Raises:
         DeviceLostError: it takes longer than ``seconds``.
         RuntimeError: an error ended the work.
     """
     began = time.monotonic()
+    handle: int = getattr(work, "cuda_event", 0)
+    wait = driver_wait() if handle else None
     while True:
         # In this order: a process that was stopped for long looks once more.
         waited = time.monotonic() - began
@@ -85,7 +94,12 @@ def wait_for(work: Submitted, seconds: float) -> None:
                 f"the GPU has not answered for {seconds:g} s ({PATIENCE_VARIABLE}), and only "
                 "another process may use it again: nvidia-smi and the system's log tell more"
             )
-        time.sleep(0 if waited < _AWAKE_SECONDS else _POLL_SECONDS)
+        if wait is None:
+            time.sleep(0 if waited < _AWAKE_SECONDS else _POLL_SECONDS)
+        elif wait(
+            handle, min(seconds - waited, _TURN_SECONDS), _AWAKE_SECONDS - waited, _POLL_SECONDS
+        ):
+            wait = None  # the work is done or has failed: the query above tells which
 
 
 def on_host(values: Tensor) -> Tensor:
@@ -95,7 +109,7 @@ def on_host(values: Tensor) -> Tensor:
         DeviceLostError: the device does not answer.
     """
     if values.is_cuda:
-        wait_for(torch.cuda.current_stream(values.device), patience())
+        wait_for(torch.cuda.current_stream(values.device).record_event(), patience())
     return values.cpu()
 
 

@@ -159,7 +159,7 @@ class CudaStreamingDecoder:
                 members = [(pending[number], count) for number, count in launch.counts.items()]
                 self._run(self._launch(launch.size, launch.chunk), members)
             if plan and self._device.type == "cuda":
-                wait_for(torch.cuda.current_stream(self._device), self._patience)
+                wait_for(torch.cuda.current_stream(self._device).record_event(), self._patience)
         for each in pending:
             each.finish()
         silence = torch.empty(0, dtype=torch.float32, device="cpu")

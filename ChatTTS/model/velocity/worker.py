@@ -196,7 +196,7 @@ class Worker:
         """
         if self._stream is not None and not self._is_lost:
             try:
-                wait_for(self._stream, self._patience)
+                wait_for(self._stream.record_event(), self._patience)
             except RuntimeError as error:  # of a step; its callers have got it
                 logger.debug("the device ended in an error: %s", error)
                 self._is_lost = True

@@ -51,10 +51,13 @@ class Clock:
 
 
 class Work:
-    """Work that a device does in so many seconds of a clock."""
+    """Work that a device does in so many seconds of a clock, and its stream."""
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock, self._end = clock, clock.now + seconds
+
+    def record_event(self) -> Work:
+        return self
 
     def query(self) -> bool:
         return self._clock.now >= self._end

@@ -32,6 +32,8 @@ from .delivered import DamagedError, delivered, sources
 logger = logging.getLogger(__name__)
 
 _SOURCES = Path(__file__).parent
+# What is compiled: all kernels, or only what waits for a GPU, which a wheel's kernels have, too.
+KERNELS, WAIT = "velocity.cpp", "wait.cpp"
 _COMPILERS = ("c++", "g++", "clang++")
 # Zig's compiler, as the package ziglang brings it to every system.
 _ZIG = "ziglang"
@@ -66,12 +68,13 @@ class Library:
     delivered: bool = False
 
 
-def library(*, anew: bool = False) -> Library:
+def library(source: str = KERNELS, *, anew: bool = False) -> Library:
     """Return the library that came with the package, or else the one that was compiled here.
 
     It is compiled first where it is not kept yet. ``CXX`` in the environment asks for compiling.
 
     Args:
+        source: ``KERNELS`` or ``WAIT``, the part that is needed.
         anew: compile it in any case.
 
     Raises:
@@ -81,11 +84,11 @@ def library(*, anew: bool = False) -> Library:
     if not anew and (brought := _delivered()) is not None:
         return brought
     compiler = _compiler()
-    name, folder = _name(compiler), KeptFolder("kernels")
+    name, folder = _name(compiler, source), KeptFolder("kernels")
     found, trouble = (None, []) if anew else _kept(folder, name)
     if found is not None:
         return found
-    code = _compile(compiler, folder)
+    code = _compile(compiler, source, folder)
     for reason in trouble:
         logger.warning("%s; the CPU kernels were compiled again", reason)
     try:
@@ -115,8 +118,8 @@ def _delivered() -> Library | None:
     return Library(name, code, path, new=False, delivered=True)
 
 
-def _name(compiler: list[str]) -> str:
-    about = "\n".join([_machine(), *compiler, sources()])
+def _name(compiler: list[str], source: str = KERNELS) -> str:
+    about = "\n".join([_machine(), *compiler, source, sources()])
     return hashlib.sha256(about.encode()).hexdigest()[:24]
 
 
@@ -209,17 +212,18 @@ def _machine() -> str:
     return "\n".join(about)
 
 
-def _compile(command: list[str], folder: KeptFolder) -> bytes:
+def _compile(command: list[str], source: str, folder: KeptFolder) -> bytes:
     """Compile a library and return its content."""
-    announce(
-        logger,
-        "compiling the CPU kernels, which make speech several times faster: this takes up to a "
-        "minute, once on this machine",
-    )
+    if source == KERNELS:
+        announce(
+            logger,
+            "compiling the CPU kernels, which make speech several times faster: this takes up to "
+            "a minute, once on this machine",
+        )
     try:
         with _work_folder(folder) as work:
             made = Path(work) / "kernels.so"
-            status, said = _run([*command, str(_SOURCES / "velocity.cpp"), "-o", str(made)], work)
+            status, said = _run([*command, str(_SOURCES / source), "-o", str(made)], work)
             if status != 0:
                 reason = (said.strip() or f"exit status {status}").splitlines()[0]
                 raise BuildError(f"{shlex.join(command)} failed: {reason}")

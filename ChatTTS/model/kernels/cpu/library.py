@@ -9,7 +9,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
-from ctypes import POINTER, c_char_p, c_float, c_int, c_int32, c_int64, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_void_p
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,6 +25,7 @@ from ...devices.instruction_sets import allows_amx
 from . import build
 
 S = TypeVar("S", bound=ctypes.Structure)
+T = TypeVar("T")
 
 # Weight kinds, as weights.h numbers them. "wide bfloat16" are weights of bfloat16 that are widened
 # for inputs in float32, whose products have the same bits in all variants of the kernels.
@@ -294,10 +295,28 @@ def load() -> Kernels:
         BuildError: they cannot be compiled, or do not load.
         ConfigError: ``CHATTTS_KERNELS`` names a variant that cannot run here.
     """
-    found = build.library()
+    return _loaded(build.KERNELS, lambda found: _allowed(Kernels(found, _opened(found))))
+
+
+@functools.cache
+def load_wait() -> Callable[..., int]:
+    """Return ``velocity_wait_for`` of wait.h; the kernels beside it are not compiled for it.
+
+    Raises:
+        BuildError: it cannot be compiled, or does not load.
+        ConfigError: ``CHATTTS_KERNELS`` names a variant that cannot run here.
+    """
+    function = _loaded(build.WAIT, lambda found: _opened(found).velocity_wait_for)
+    function.restype = c_int
+    function.argtypes = (c_void_p, c_void_p, c_int, c_double, c_double, c_double)
+    return cast(Callable[..., int], function)
+
+
+def _loaded(source: str, open_library: Callable[[build.Library], T]) -> T:
+    found = build.library(source)
     while True:
         try:
-            return _allowed(Kernels(found, _opened(found)))
+            return open_library(found)
         except (OSError, AttributeError) as error:
             if found.new:
                 raise build.BuildError(
@@ -305,7 +324,7 @@ def load() -> Kernels:
                     "compiler in the environment variable CXX"
                 ) from error
         # Another system may have kept that one. A library that is compiled now must load.
-        found = build.library(anew=True)
+        found = build.library(source, anew=True)
 
 
 def _allowed(kernels: Kernels) -> Kernels:

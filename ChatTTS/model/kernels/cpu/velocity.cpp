@@ -5,6 +5,7 @@
 #include "decoder.h"
 #include "llama.h"
 #include "sampler.h"
+#include "wait.h"
 
 using namespace velocity;
 

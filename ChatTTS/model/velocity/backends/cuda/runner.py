@@ -199,6 +199,6 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
     if pool.is_cuda:
         # Wait for this stream alone: waiting for the whole device would break a recording that
         # another thread makes.
-        wait_for(torch.cuda.current_stream(pool.device), patience())
+        wait_for(torch.cuda.current_stream(pool.device).record_event(), patience())
     logger.info("recorded %d steps in %.1f s", recorder.captures, recorder.seconds)
     return GraphRunner(model, pool, prompts, decode)

@@ -60,9 +60,12 @@ def _nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Endless:
-    """Work of a device that hangs."""
+    """A stream of a device that hangs, and the event behind its work."""
 
     asked = 0
+
+    def record_event(self) -> Endless:
+        return self
 
     def query(self) -> bool:
         self.asked += 1
@@ -129,7 +132,7 @@ def test_a_worker_of_a_device_that_hangs_can_be_closed(monkeypatch: pytest.Monke
     executor.close()
     assert len(InProcessExecutor._lost) == 2
 
-    done = SimpleNamespace(query=lambda: True)
+    done = SimpleNamespace(record_event=lambda: SimpleNamespace(query=lambda: True))
     executor = bare_executor(bare_worker(done, nothing))
     executor.close()
     assert len(InProcessExecutor._lost) == 2

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -84,6 +84,7 @@ class RequestField:
         bounds: of a number.
         metavar: the value of a command's option.
         example: a value, for schemas.
+        elsewhere: further names of it, at other servers, by which errors recognise it.
     """
 
     name: str
@@ -96,6 +97,7 @@ class RequestField:
     bounds: Bounds | None = None
     metavar: str | None = None
     example: Any = None
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def decides(self) -> bool:
@@ -104,6 +106,11 @@ class RequestField:
         Those of the voice are the caller's to know, since a name may change its meaning.
         """
         return bool(self.parameter) or self.name in _MANNER
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All names of it, here and at other servers."""
+        return frozenset((self.name, *self.on.values(), *self.elsewhere))
 
     @property
     def values(self) -> str:
@@ -240,6 +247,7 @@ class Manner:
         None,
         "Detected from the text by default.",
         "rest refine scripts websocket grpc=language_code command=--lang",
+        elsewhere=("lang", "lang_code", "locale"),
     )
     lexicon: Lexicon = _field(  # noqa: RUF009
         _empty_lexicon,
@@ -296,6 +304,7 @@ class RequestFields(Manner, Draws):
         None,
         "A name of GET /v1/audio/voices, or a speaker string.",
         "rest scripts tts websocket grpc=voice_name mcp command=--voice",
+        elsewhere=("voice_id", "speaker", "speaker_id"),
     )
     adapter: str | None = _field(
         None,
@@ -342,3 +351,40 @@ REQUEST_FIELDS = tuple(_described(field) for field in dataclasses.fields(Request
 def fields_on(interface: str) -> tuple[RequestField, ...]:
     """Return the fields that an interface has under their own names."""
     return tuple(field for field in REQUEST_FIELDS if field.on.get(interface) == field.name)
+
+
+_TEXT = RequestField(
+    "text",
+    str,
+    None,
+    "What to speak.",
+    on={"rest": "input", "refine": "input", "scripts": "script"},
+    elsewhere=("transcript", "utterance"),
+)
+_MOST_NAMES, _LONGEST_NAME = 100, 64  # that are compared by their letters
+_SIMILAR = 0.7  # the ratio of difflib: `imput` and `input` have 0.8, `file` and `title` 0.67
+
+
+def similar_name(name: str, others: Iterable[str]) -> str | None:
+    """Return the one of ``others`` that most likely is the field ``name``; ``None`` for none.
+
+    Another name of that field, such as ``text`` for ``input``, comes before one of similar letters.
+    """
+    others = tuple(others)
+    for each in (_TEXT, *REQUEST_FIELDS):
+        if name in each.names and (same := [other for other in others if other in each.names]):
+            return same[0]
+    from difflib import get_close_matches
+
+    short = [other for other in others if len(other) <= _LONGEST_NAME][:_MOST_NAMES]
+    return next(iter(get_close_matches(name[:_LONGEST_NAME], short, 1, _SIMILAR)), None)
+
+
+def misnamed(field: str, given: Iterable[str]) -> str | None:
+    """Return the error of a missing field that was given by another name; ``None`` if it was not.
+
+    Args:
+        given: the names of the fields that were given.
+    """
+    name = similar_name(field, given)
+    return None if name is None else f"{name[:40]!r} is no field; did you mean {field!r}?"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, GetJsonSchemaHandler, ValidationError, model_validator
 from pydantic.json_schema import JsonSchemaValue
 from starlette.requests import Request
 
+from ...request_fields import misnamed
 from ..errors import BadRequestError
 from .layers import FORM
 
@@ -109,10 +111,25 @@ def validated(fields: object, model: type[M]) -> M:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        name = ".".join(str(part) for part in first["loc"]) or None
-        message = f"{name or 'the body'}: {first['msg']}"
-        raise BadRequestError(message, param=name) from error
+        raise bad_field(error) from error
+
+
+def bad_field(error: ValidationError) -> BadRequestError:
+    """Return the error of the first wrong field."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    name = ".".join(str(part) for part in first["loc"]) or None
+    return BadRequestError(f"{name or 'the body'}: {reason(first)}", param=name)
+
+
+def reason(error: Mapping[str, Any]) -> str:
+    """Return why a field is wrong, of one error that pydantic reports.
+
+    Of a missing field it names the unknown field that was given in its place.
+    """
+    message, given = str(error["msg"]), error.get("input")
+    if error["type"] == "missing" and isinstance(given, Mapping):
+        return misnamed(str(error["loc"][-1]), given) or message
+    return message
 
 
 def _refuse(constant: str) -> None:

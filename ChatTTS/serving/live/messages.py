@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from ...request_fields import misnamed
 from ..errors import BadRequestError
 
 MAX_ID_CHARACTERS = 64
@@ -30,7 +31,8 @@ def text_of(fields: Mapping[str, Any], name: str = "text") -> str:
     """
     value = fields.get(name)
     if not is_text(value):
-        raise BadRequestError(f"{name} must be a string", param=name)
+        wrong_name = None if name in fields else misnamed(name, fields)
+        raise BadRequestError(wrong_name or f"{name} must be a string", param=name)
     return value
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import AudioContent, TextContent
+from pydantic import ValidationError
 
 from ....errors import ChatTTSError
 from ....request_fields import RequestFields, fields_on
@@ -55,7 +56,7 @@ def make_server(
         may_play: whether speech may be played on this machine.
         told_every: seconds between two messages of progress to a call that waits for the model.
     """
-    server: MCPServer[Any] = MCPServer(
+    server = _Server(
         "chattts", title="ChatTTS", version=__version__, instructions=_ABOUT, log_level="WARNING"
     )
 
@@ -128,6 +129,21 @@ def make_server(
         return await calls.voice_names(service)
 
     return server
+
+
+class _Server(MCPServer[Any]):
+    """Tells what is wrong with an argument in the words of the other interfaces."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
+        """Call a tool; raise ToolError for arguments that it does not take."""
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if not isinstance(error.__cause__, ValidationError):
+                raise
+            from ...http.bodies import bad_field
+
+            raise ToolError(f"{name}: {bad_field(error.__cause__)}") from error.__cause__
 
 
 def _takes_fields(tool: Tool) -> Tool:

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from ...errors import BadRequestError, NotFoundError, ServingError
 from ...http import responses as answers
+from ...http.bodies import reason
 
 M = TypeVar("M", bound=BaseModel)
 _NO_JSON = "the body is not valid JSON"
@@ -65,7 +66,7 @@ def bad_fields(errors: Sequence[Mapping[str, Any]]) -> BadRequestError:
         return BadRequestError(
             "the body must be a JSON object, sent with `Content-Type: application/json`"
         )
-    return BadRequestError(f"{param}: {first['msg']}", param=param)
+    return BadRequestError(f"{param}: {reason(first)}", param=param)
 
 
 def validated(fields: object, model: type[M]) -> M:
@@ -77,7 +78,7 @@ def validated(fields: object, model: type[M]) -> M:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
+        found = error.errors(include_url=False, include_context=False)
         raise bad_fields(found) from error
 
 

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from ....audio.samples import SAMPLE_RATE
 from ....errors import ConfigError
 from ....languages import find_language, language_choice, locale_of
-from ....request_fields import fields_on
+from ....request_fields import fields_on, similar_name
 from ....text.lexicon import Lexicon
 from ...encoding import Format
 from ...encoding.formats import HIGHEST_RATE, LOWEST_RATE
@@ -170,8 +170,10 @@ def parse_configuration(custom_configuration: Mapping[str, str]) -> dict[str, An
     for name, text in custom_configuration.items():
         field = _CONFIGURATION.get(name)
         if field is None:
+            meant = similar_name(name, _CONFIGURATION)
+            remedy = f"did you mean {meant!r}?" if meant else f"use {', '.join(_CONFIGURATION)}"
             raise BadRequestError(
-                f"custom_configuration has no {name[:40]!r}: use {', '.join(_CONFIGURATION)}",
+                f"custom_configuration has no {name[:40]!r}: {remedy}",
                 param="custom_configuration",
             )
         try:

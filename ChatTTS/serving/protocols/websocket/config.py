@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ....request_fields import KIND_NAMES, REQUEST_FIELDS, fields_on, kind_of
+from ....request_fields import KIND_NAMES, REQUEST_FIELDS, fields_on, kind_of, similar_name
 from ...encoding.formats import usual_name
 from ...errors import BadRequestError
 from ...live.messages import is_text
@@ -71,10 +71,9 @@ _KINDS = {each.name: kind_of(each) for each in fields(ContextConfig) if each.nam
 def _check_kind(name: str, value: Any) -> None:
     kind = _KINDS.get(name)
     if kind is None:
-        known = ", ".join(_KINDS)
-        raise BadRequestError(
-            f"session.config has no field {name[:40]!r}; it has: {known}", param=name
-        )
+        meant = similar_name(name, _KINDS)
+        remedy = f"did you mean {meant!r}?" if meant else f"it has: {', '.join(_KINDS)}"
+        raise BadRequestError(f"session.config has no field {name[:40]!r}; {remedy}", param=name)
     if value is None or kind is dict:  # an object has a parser, with errors of its own
         return
     kinds = (int, float) if kind is float else (kind,)

@@ -1,0 +1,1 @@
+"""Written forms of values, with their readings by construction: nothing here asks our reader."""

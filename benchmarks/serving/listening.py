@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 RATE = 24_000
-_BYTES_PER_SECOND = 2 * RATE
+BYTES_PER_SECOND = 2 * RATE
 # -50 dB of full scale: what is quieter is silence.
 AUDIBLE = round(32768 * 10 ** (-50 / 20))
 
@@ -60,7 +60,7 @@ class Listening:
     @property
     def seconds(self) -> float:
         """The length of the sound."""
-        return len(self._sound) / _BYTES_PER_SECOND
+        return len(self._sound) / BYTES_PER_SECOND
 
     @property
     def digest(self) -> str | None:
@@ -87,22 +87,22 @@ class Listening:
         for moment, size in self.arrivals:
             end += size
             if place < end:
-                return max(moment, self.arrivals[0][0] + place / _BYTES_PER_SECOND)
+                return max(moment, self.arrivals[0][0] + place / BYTES_PER_SECOND)
         return None
 
     def gaps(self, buffer: float = 0.0) -> Gaps:
         """Return the pauses of a player that starts once it has ``buffer`` seconds of sound."""
         total = sum(size for _, size in self.arrivals)
-        wanted, had, played_until = min(buffer * _BYTES_PER_SECOND, total), 0, 0.0
+        wanted, had, played_until = min(buffer * BYTES_PER_SECOND, total), 0, 0.0
         count, paused = 0, 0.0
         for moment, size in self.arrivals:
             if had < wanted or not had:
                 had += size
-                played_until = moment + had / _BYTES_PER_SECOND
+                played_until = moment + had / BYTES_PER_SECOND
                 continue
             if moment > played_until:
                 count, paused = count + 1, paused + moment - played_until
                 played_until = moment
             had += size
-            played_until += size / _BYTES_PER_SECOND
+            played_until += size / BYTES_PER_SECOND
         return Gaps(count, paused)

@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 
+from . import process_tree
 from .process import ServerProcess, free_ports
 from .ways import Ask, by_rest, by_websocket, by_wyoming
 
@@ -39,12 +40,8 @@ class MeasuredServer:
     ready: float | None = None
 
     def cpu_seconds(self) -> float | None:
-        """Return the processor time of the server up to now."""
-        if self.process is None:
-            return None
-        stat = Path(f"/proc/{self.process}/stat").read_text(encoding="utf-8")
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        """Return the processor time of the server, of all its processes, up to now."""
+        return None if self.process is None else process_tree.cpu_seconds(self.process)
 
     def megabytes(self) -> float | None:
         """Return the resident memory of the server."""

@@ -144,7 +144,10 @@ class Load:
             rate=rate,
             sent=len(found),
             whole=len(whole),
-            errors=Counter(str(heard.error)[:60] for _, heard in found if heard.digest is None),
+            # A plain mapping: `asdict` cannot copy a Counter.
+            errors=dict(
+                Counter(str(heard.error)[:60] for _, heard in found if heard.digest is None)
+            ),
             wrong=sum(
                 self._right.get(asked, heard.digest) != heard.digest for asked, heard in whole
             ),

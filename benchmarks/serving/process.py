@@ -49,6 +49,7 @@ class ServerProcess:
         dtype: of the language model.
         interfaces: options of the interfaces beside HTTP.
         model: the bundled voice, or the folder of a checkpoint.
+        program: what Python runs, with the options of ``chattts serve`` behind it.
     """
 
     def __init__(
@@ -60,9 +61,10 @@ class ServerProcess:
         dtype: str,
         interfaces: Sequence[str] = ("--no-grpc",),
         model: str = "bundled",
+        program: Sequence[str] = ("-m", "ChatTTS", "serve"),
     ) -> None:
         self._command = [
-            *(sys.executable, "-m", "ChatTTS", "serve", "--port", "0", *interfaces),
+            *(sys.executable, *program, "--port", "0", *interfaces),
             *("--model", model, "--dtype", dtype, "--voices", str(folder)),
             *("--max-running", str(running), "--max-waiting", str(waiting)),
         ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from benchmarks.serving.listening import AUDIBLE, RATE, Gaps, Listening
 from benchmarks.serving.measured_server import MeasuredServer, value_of
 from benchmarks.serving.mixture import mixture
-from benchmarks.serving.open_loop import Load, highest_rate
+from benchmarks.serving.open_loop import Load, OpenLoopFigures, highest_rate
 from benchmarks.serving.ways import Asked
 from ChatTTS.audio import read
 
@@ -91,6 +92,19 @@ def test_the_search_ends_at_the_rate_that_fails_twice() -> None:
     assert rates[0] == 400.0
     assert rates[-1] == rates[-2]
     assert sorted(set(rates)) == sorted({*rates[:-1]})
+
+
+@pytest.mark.smoke
+def test_figures_survive_answers_that_failed() -> None:
+    async def ask(_: Asked) -> Listening:
+        answer = heard()
+        answer.error = "503"
+        return answer
+
+    load = Load(MeasuredServer({}), [ask], [Asked("a", 1)])
+    figures = asdict(asyncio.run(load.run(400.0, 0.05)))
+    assert list(figures["errors"]) == ["503"]
+    assert OpenLoopFigures(**figures).errors["503"] == figures["sent"] > 0
 
 
 @pytest.mark.smoke

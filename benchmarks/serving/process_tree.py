@@ -1,0 +1,36 @@
+"""The processor time and the threads of a process with all processes that it has started."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from .soak.watch import descendants
+
+_PROC = Path("/proc")
+
+
+def processes(number: int) -> list[int]:
+    """Return the numbers of a process and of those below it."""
+    return [number, *descendants(number)]
+
+
+def cpu_seconds(number: int) -> float:
+    """Return the processor time of a process and of those below it that run now."""
+    ticks = 0
+    for each in processes(number):
+        with suppress(OSError):  # it has ended
+            stat = (_PROC / str(each) / "stat").read_text(encoding="utf-8")
+            user, system = stat.rpartition(")")[2].split()[11:13]
+            ticks += int(user) + int(system)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def threads(number: int) -> int:
+    """Return the number of threads of a process and of those below it."""
+    found = 0
+    for each in processes(number):
+        with suppress(OSError):
+            found += len(list((_PROC / str(each) / "task").iterdir()))
+    return found

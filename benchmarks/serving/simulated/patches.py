@@ -1,0 +1,123 @@
+"""The places of the package that a simulated device takes; all others stay as they are.
+
+Each patch ends the program if its place is gone, so that nothing else is measured by accident.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
+
+from .device import Counters, SimulatedDevice, SimulatedEvent, SimulatedStream
+from .steps import StepTimes
+
+Put = Callable[[Any, str, Any], None]
+"""Sets an attribute, as ``setattr`` does."""
+
+
+def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
+    """Have models that are loaded on a CPU from now on take a GPU's path, on a simulated device.
+
+    Args:
+        times: of the device.
+        counters: of its launches.
+        put: sets the attributes; a test undoes what it sets.
+
+    Raises:
+        SystemExit: a place is gone, or Triton is not installed.
+    """
+    try:
+        import triton  # noqa: F401  imported by the kernels, of which none is launched
+    except ImportError as error:
+        raise SystemExit("a simulated GPU needs Triton: pip install triton") from error
+    from ChatTTS import loading
+    from ChatTTS.model import gpt
+    from ChatTTS.model.cuda import graphs
+    from ChatTTS.model.synthesis import cuda_decoder
+    from ChatTTS.model.synthesis.cuda_decoder import CudaStreamingDecoder
+    from ChatTTS.model.velocity import configs
+    from ChatTTS.model.velocity.backends.cuda import decode_steps
+    from ChatTTS.model.velocity.backends.cuda.text_attention import TextAttention
+    from ChatTTS.model.velocity.model_loader import ModelLoader
+    from ChatTTS.utils.fair_lock import NoLock
+
+    from .recordings import DecoderWork, SimulatedRecorder
+
+    def replace(owner: Any, name: str, new: Any) -> None:
+        """Put ``new`` into the place of an attribute."""
+        if name not in vars(owner):
+            place = f"{owner.__name__}.{name}"
+            raise SystemExit(f"{__name__} patches {place}, which is gone: patch what replaced it")
+        put(owner, name, new)
+
+    device = SimulatedDevice(counters)
+    engine, decoder = SimulatedStream(device), SimulatedStream(device)
+
+    # Loading: what asks for the type of the device.
+    replace(ModelLoader, "_team", lambda loader: None)
+    replace(ModelLoader, "_has_triton", lambda loader: True)
+    replace(gpt, "FairLock", NoLock)
+    limits = configs.EngineArgs._limits.fget
+    on_gpu = property(lambda args: limits(dataclasses.replace(args, device="cuda")))
+    replace(configs.EngineArgs, "_limits", on_gpu)
+    replace(loading, "MAX_FRAMES", loading.MAX_FRAMES_ON_GPU)
+    replace(loading, "_synthesizers", partial(_synthesizers, loading))
+
+    # Launches.
+    def recorder(stream: SimulatedStream, *_: Any, **__: Any) -> SimulatedRecorder:
+        return SimulatedRecorder(stream, times)
+
+    replace(graphs, "CudaRecorder", partial(recorder, engine))
+    replace(loading, "CudaRecorder", partial(recorder, decoder))
+    # Voices with alignment heads would get none.
+    replace(TextAttention, "launch", lambda *_: None)
+    work = CudaStreamingDecoder._work
+
+    def decoder_work(own: CudaStreamingDecoder, metadata: Any) -> DecoderWork:
+        chunk = metadata.shape[1] - cuda_decoder._COUNTS
+        operators = work(own, metadata[:0])
+        hop = operators().shape[2]
+        return DecoderWork(decoder, times, len(metadata), chunk, operators, hop)
+
+    replace(CudaStreamingDecoder, "_work", decoder_work)
+
+    # Waiting, as the package waits for CUDA's events.
+    def wait(event: SimulatedEvent) -> None:
+        counters.add("waits")
+        decode_steps.wait_for(event, decode_steps.patience())
+
+    run, advance = decode_steps.DecodeSteps.run, CudaStreamingDecoder.advance
+
+    @wraps(run)
+    def run_step(*args: Any, **kwargs: Any) -> Callable[[], Any]:
+        pending = run(*args, **kwargs)
+        done = engine.record_event()
+
+        def result() -> Any:
+            wait(done)
+            return pending()
+
+        return result
+
+    @wraps(advance)
+    def advance_and_wait(*args: Any) -> Any:
+        sound = advance(*args)
+        wait(decoder.record_event())
+        return sound
+
+    replace(decode_steps.DecodeSteps, "run", run_step)
+    replace(CudaStreamingDecoder, "advance", advance_and_wait)
+
+
+def _synthesizers(
+    loading: Any, decoder: Any, dvae: Any, vocos: Any, placement: Any, *_: Any, **__: Any
+) -> Any:
+    """As ``loading._synthesizers`` on CUDA."""
+    layers = loading.cuda_layers(loading.vocoder_layers(vocos), placement.dtype)
+    decoders = loading._cuda_decoders(decoder, dvae, layers, placement)
+    return tuple(
+        loading.Synthesizer(mel, vocos, each)
+        for mel, each in zip((decoder, dvae), decoders, strict=True)
+    )

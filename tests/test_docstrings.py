@@ -18,8 +18,6 @@ from .support.source_imports import base_of
 FOLDERS = ("ChatTTS", "benchmarks", "examples", "recipes", "tests")
 ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod|obj):`~?([^`]+)`")
 FILE = re.compile(r"``([\w/]+\.(?:cpp|h|py))``")
-# Dead names that go with the next change of their files.
-NOT_YET_MENDED = {"ChatTTS.model.velocity.llm_engine: AsyncLLMEngine"}
 
 Scope = ast.Module | ast.ClassDef
 
@@ -137,7 +135,7 @@ def test_names_resolve() -> None:
         for each, name in found
         if not resolves(name, each.module, each.classes)
     ]
-    assert set(dead) == NOT_YET_MENDED
+    assert dead == []
 
 
 def test_files_of_the_package_are_there() -> None:

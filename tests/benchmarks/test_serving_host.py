@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +21,12 @@ import pytest
 from benchmarks.serving import process_tree
 from benchmarks.serving.host import HostFigures, table
 from benchmarks.serving.lean_client import Answer, LeanClient
-from benchmarks.serving.simulated.device import Counters, SimulatedDevice, SimulatedStream
+from benchmarks.serving.simulated.device import (
+    Counters,
+    SimulatedDevice,
+    SimulatedStream,
+    event_query,
+)
 from benchmarks.serving.simulated.steps import H100, StepTimes
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: audio/pcm\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -143,6 +150,20 @@ def test_the_engine_steps_on_the_device(tmp_path: Path, counters: Counters) -> N
     assert spent >= 2e-3 * max(frames.values())  # of the steps that follow one another
 
 
+def test_c_code_asks_the_device(counters: Counters) -> None:
+    try:
+        query = event_query()
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no compiler: {error}")
+    stream = SimulatedStream(SimulatedDevice(counters))
+    done = stream.record_event()
+    assert query(ctypes.c_void_p(done.cuda_event)) == 0
+    stream.launch(3600.0)
+    lasts = stream.record_event()
+    assert query(ctypes.c_void_p(lasts.cuda_event)) == 1
+    assert (done.query(), lasts.query()) == (True, False)
+
+
 def test_work_that_the_device_does_not_know_is_refused(counters: Counters) -> None:
     from functools import partial
 
@@ -150,7 +171,7 @@ def test_work_that_the_device_does_not_know_is_refused(counters: Counters) -> No
 
     recorder = SimulatedRecorder(SimulatedStream(SimulatedDevice(counters)), H100)
     with pytest.raises(TypeError, match="knows no launch of"):
-        recorder.record(partial(Clock().__call__, 3))
+        recorder.record(partial("work".center, 3))
 
 
 def test_a_place_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

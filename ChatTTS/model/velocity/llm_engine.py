@@ -40,8 +40,9 @@ class Step:
 class LLMEngine:
     """Moves all its requests forward, one step at a time. It is not thread-safe.
 
-    A program with several threads uses :class:`AsyncLLMEngine`. That one calls the three parts of
-    :meth:`step` separately: requests may be added and aborted while :meth:`execute` runs.
+    A program with several threads uses :class:`~.async_llm_engine.AsyncLLMEngine`. That one calls
+    the three parts of :meth:`step` separately: requests may be added and aborted while
+    :meth:`execute` runs.
 
     Args:
         config: the settings.

@@ -1,11 +1,16 @@
 """A device in real time: work takes as long as on a GPU, and no processor computes meanwhile.
 
-The end of each piece of work is computed when it is launched. Whoever waits asks for it as CUDA's
-events are asked.
+The end of each piece of work is computed when it is launched. A thread that waits asks for it as
+CUDA's events are asked: in Python, or in C without the interpreter's lock.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
+import shlex
+import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -53,11 +58,16 @@ class SimulatedEvent:
     """
 
     def __init__(self, done_at: float, clock: Callable[[], float]) -> None:
-        self._done_at, self._clock = done_at, clock
+        self._done_at, self._clock = ctypes.c_double(done_at), clock
+
+    @property
+    def cuda_event(self) -> int:
+        """Its handle, for :func:`event_query`."""
+        return ctypes.addressof(self._done_at)
 
     def query(self) -> bool:
         """Return whether all work before it is done."""
-        return self._clock() >= self._done_at
+        return self._clock() >= self._done_at.value
 
 
 class SimulatedDevice:
@@ -100,3 +110,21 @@ class SimulatedStream:
     def record_event(self) -> SimulatedEvent:
         """Return an event behind the work that this stream was given up to now."""
         return SimulatedEvent(self._done_at, self._device.clock)
+
+
+def event_query() -> Callable[..., int]:
+    """Return the function of C that asks an event: 1 while its work lasts, 0 afterwards.
+
+    It reads the system's monotonic clock.
+
+    Raises:
+        CalledProcessError, OSError: it cannot be compiled, with ``CXX`` or g++.
+    """
+    source = Path(__file__).with_name("event.cpp")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "event.so"
+        compiler = shlex.split(os.environ.get("CXX", "g++"))
+        command = [*compiler, "-O2", "-shared", "-fPIC", str(source), "-o", str(path)]
+        subprocess.run(command, check=True)
+        query: Callable[..., int] = ctypes.CDLL(str(path)).simulated_event_query
+    return query

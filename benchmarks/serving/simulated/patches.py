@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
 
-from .device import Counters, SimulatedDevice, SimulatedEvent, SimulatedStream
+from .device import Counters, SimulatedDevice, SimulatedEvent, SimulatedStream, event_query
 from .steps import StepTimes
 
 Put = Callable[[Any, str, Any], None]
@@ -34,13 +34,15 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
         raise SystemExit("a simulated GPU needs Triton: pip install triton") from error
     from ChatTTS import loading
     from ChatTTS.model import gpt
-    from ChatTTS.model.cuda import graphs
+    from ChatTTS.model.cuda import failures, graphs
+    from ChatTTS.model.cuda.driver import wait_by
     from ChatTTS.model.synthesis import cuda_decoder
     from ChatTTS.model.synthesis.cuda_decoder import CudaStreamingDecoder
-    from ChatTTS.model.velocity import configs
     from ChatTTS.model.velocity.backends.cuda import decode_steps
     from ChatTTS.model.velocity.backends.cuda.text_attention import TextAttention
+    from ChatTTS.model.velocity.configs import EngineArgs
     from ChatTTS.model.velocity.model_loader import ModelLoader
+    from ChatTTS.pipeline.decode.worker import MAX_FRAMES_ON_GPU
     from ChatTTS.utils.fair_lock import NoLock
 
     from .recordings import DecoderWork, SimulatedRecorder
@@ -59,10 +61,10 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
     replace(ModelLoader, "_team", lambda loader: None)
     replace(ModelLoader, "_has_triton", lambda loader: True)
     replace(gpt, "FairLock", NoLock)
-    limits = configs.EngineArgs._limits.fget
-    on_gpu = property(lambda args: limits(dataclasses.replace(args, device="cuda")))
-    replace(configs.EngineArgs, "_limits", on_gpu)
-    replace(loading, "MAX_FRAMES", loading.MAX_FRAMES_ON_GPU)
+    limits: Any = EngineArgs._limits
+    on_gpu = property(lambda args: limits.fget(dataclasses.replace(args, device="cuda")))
+    replace(EngineArgs, "_limits", on_gpu)
+    replace(loading, "MAX_FRAMES", MAX_FRAMES_ON_GPU)
     replace(loading, "_synthesizers", partial(_synthesizers, loading))
 
     # Launches.
@@ -84,9 +86,12 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
     replace(CudaStreamingDecoder, "_work", decoder_work)
 
     # Waiting, as the package waits for CUDA's events.
+    driver_wait = wait_by(event_query(), 1)
+    replace(failures, "driver_wait", lambda: driver_wait)
+
     def wait(event: SimulatedEvent) -> None:
         counters.add("waits")
-        decode_steps.wait_for(event, decode_steps.patience())
+        failures.wait_for(event, failures.patience())
 
     run, advance = decode_steps.DecodeSteps.run, CudaStreamingDecoder.advance
 

@@ -124,6 +124,7 @@ class SimulatedRecorder:
         assert isinstance(work, partial), f"a launch of a simulated device is not known: {work}"
         owner: Any = getattr(work.func, "__self__", None)
         rows = int(work.args[0])
+        effect: Callable[[], None]
         if isinstance(owner, DecodeSteps):
             seconds = self._times.step_seconds(rows, is_text=not owner._is_code)
             effect = _Draws(owner, rows, self._stream.counters)

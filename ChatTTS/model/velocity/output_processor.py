@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ..draws import Pass
@@ -16,6 +15,7 @@ from ..generation import Delta, FinishReason, GenerationRequest
 from ..joined import join
 from .output import RequestOutput, mean_logprob
 from .plan import StepResult
+from .row_copies import RowCopies
 from .sequence import Advance, SequenceGroup
 
 logger = logging.getLogger(__name__)
@@ -53,15 +53,13 @@ class OutputProcessor:
     def process(self, advances: Iterable[Advance], result: StepResult) -> list[RequestOutput]:
         """Return what the open requests gained in a step."""
         deltas: dict[str, list[Delta]] = {}
-        # NumPy takes a fraction of torch's time for the few rows of a sample.
-        is_float = result.hiddens.dtype is torch.float32
-        hiddens = result.hiddens.numpy() if is_float else result.hiddens
+        ids, hiddens = RowCopies(torch.from_numpy(result.ids)), RowCopies(result.hiddens)
         drawn = 0
         for advance in advances:
             group = advance.sequence.group
             # A request that was aborted while the step ran has had its last output already.
             if self.open.get(group.request_id) is group:
-                delta = self._delta(advance, result, hiddens)
+                delta = self._delta(advance, result, ids, hiddens)
                 drawn += len(advance.rows)
                 deltas.setdefault(group.request_id, []).append(delta)
         self.counts["generated_tokens"] += drawn
@@ -98,12 +96,12 @@ class OutputProcessor:
         return self._num_codebooks if kind is Pass.CODE else 1
 
     def _delta(
-        self, advance: Advance, result: StepResult, hiddens: NDArray[np.float32] | Tensor
+        self, advance: Advance, result: StepResult, ids: RowCopies, hiddens: RowCopies
     ) -> Delta:
         """Return what a sample gained in the steps of a plan.
 
         Args:
-            hiddens: those of ``result``.
+            ids, hiddens: those of ``result``.
         """
         seq, rows = advance.sequence, advance.rows
         group, kind = seq.group, seq.request.key.kind
@@ -117,8 +115,7 @@ class OutputProcessor:
                     "request %r met the end of the model's positions and was cut there",
                     group.request_id,
                 )
-        # Copies: a caller that keeps a delta must not keep the results of all other requests.
-        ids = torch.from_numpy(result.ids.take(rows, axis=0))
+        own_ids = ids.of(rows)
         attention = None
         if group.request.alignment_heads:
             own_attention = [result.attention[row] for row in rows]
@@ -127,9 +124,8 @@ class OutputProcessor:
                 own_attention[0].copy()[None] if one else np.stack(own_attention)
             )
         if kind is Pass.REFINE:
-            ids = ids[:, :1].clone()
-        kept = _rows_of(hiddens, rows)
-        return Delta(seq.sample, ids, kept, seq.finish, seq.logprob, attention)
+            own_ids = own_ids[:, :1].clone()
+        return Delta(seq.sample, own_ids, hiddens.of(rows), seq.finish, seq.logprob, attention)
 
     def _output(self, group: SequenceGroup, deltas: list[Delta]) -> RequestOutput | None:
         """Return the output of an open request, or ``None`` while all of it is held back."""
@@ -158,10 +154,3 @@ class OutputProcessor:
         del self.open[group.request_id]
         self._held.pop(group.request_id, None)
         self.counts[count] += 1
-
-
-def _rows_of(hiddens: NDArray[np.float32] | Tensor, rows: list[int]) -> Tensor:
-    """Return a copy of some rows."""
-    if isinstance(hiddens, Tensor):
-        return hiddens[rows]
-    return torch.from_numpy(hiddens.take(rows, axis=0))

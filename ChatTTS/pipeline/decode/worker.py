@@ -216,9 +216,14 @@ class DecodeWorker:
             if not self._wait_for_batch(batch):
                 return False
             outputs = self._compute_lock.run(lambda: _decode_and_rest(batch))
+            # One look at all samples: an operator for each job would wait for the other threads.
+            are_finite = _are_finite([t for pair in outputs for t in pair if t is not None])
             with self.lock:
-                for entry, (final, provisional) in zip(batch, outputs, strict=True):
-                    self._deliver(entry, final, provisional)
+                for entry, samples in zip(batch, outputs, strict=True):
+                    if are_finite or _are_finite([t for t in samples if t is not None]):
+                        self._deliver(entry, *samples)
+                    else:
+                        self._refuse(entry.job)
         except BaseException as error:  # every client must hear of it, else it would wait for ever
             with self.lock:
                 failed = [entry.job for entry in batch] or list(self._jobs)
@@ -300,20 +305,23 @@ class DecodeWorker:
                 batch.append(entry)
                 left -= max(1, 0 if entry.input.frames is None else len(entry.input.frames))
 
+    def _refuse(self, job: DecodeJob) -> None:
+        """End the call of a job whose samples are not finite, unless the job was dropped."""
+        if job not in self._jobs:
+            return
+        self.drop([job])
+        job.fail(
+            GenerationError(
+                "the decoder gave samples that are not finite: the checkpoint's weights are "
+                "damaged (check them with `chattts verify`) or too large for this dtype (load "
+                "with dtype='float32')"
+            )
+        )
+
     def _deliver(self, entry: _BatchEntry, final: Tensor, provisional: Tensor | None) -> None:
         """Hand over the samples of one job, unless it was dropped meanwhile."""
         job = entry.job
         if job not in self._jobs:
-            return
-        if not _is_finite(final) or not (provisional is None or _is_finite(provisional)):
-            self.drop([job])
-            job.fail(
-                GenerationError(
-                    "the decoder gave samples that are not finite: the checkpoint's weights are "
-                    "damaged (check them with `chattts verify`) or too large for this dtype (load "
-                    "with dtype='float32')"
-                )
-            )
             return
         samples = job.decoder.advance(entry.input, final, provisional)
         if job.decoder.is_complete:
@@ -374,9 +382,10 @@ def decode(
     ]
 
 
-def _is_finite(samples: Tensor) -> bool:
+def _are_finite(samples: Sequence[Tensor]) -> bool:
     """Return whether all samples are finite; reads them once."""
-    return not len(samples) or bool(torch.stack(samples.aminmax()).isfinite().all())
+    joined = torch.cat([torch.zeros(1), *samples])
+    return bool(torch.stack(joined.aminmax()).isfinite().all())
 
 
 def _padding(frames: Tensor | None) -> Tensor:

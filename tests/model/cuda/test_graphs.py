@@ -15,8 +15,6 @@ from torch import Tensor
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.cuda.graphs import CudaRecorder, Recorder
-from ChatTTS.model.devices.tf32 import ieee_convolutions, ieee_float32
-from ChatTTS.model.dvae import DVAE
 
 from ...support.kernel_tools import DEVICE
 from ...support.recorder_tools import EagerRecorder, LateRecorder
@@ -254,57 +252,3 @@ def test_other_errors_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RuntimeError, match="not permitted") as caught:
         CudaRecorder(torch.device("cuda"), advice="").record(work)
     assert not isinstance(caught.value, ConfigError)
-
-
-def test_precision_of_convolutions_is_lent() -> None:
-    cudnn = torch.backends.cudnn
-    before = cudnn.allow_tf32
-    cudnn.allow_tf32 = True
-    try:
-        with ieee_convolutions():
-            assert not cudnn.allow_tf32
-        assert cudnn.allow_tf32
-    finally:
-        cudnn.allow_tf32 = before
-
-
-def test_sound_is_encoded_with_all_bits() -> None:
-    seen: list[bool] = []
-
-    def noted(samples: Tensor) -> Tensor:
-        seen.append(torch.backends.cudnn.allow_tf32)
-        return samples
-
-    def same(values: Tensor) -> Tensor:
-        return values
-
-    layers: Any = SimpleNamespace(
-        preprocessor_mel=noted, coef=1.0, downsample_conv=same, encoder=same, vq_layer=same
-    )
-    DVAE.encode(layers, torch.zeros(1, 4))
-    assert seen == [False]
-
-
-def test_precision_is_lent() -> None:
-    for before in ("high", "highest", "medium"):
-        torch.set_float32_matmul_precision(before)
-        try:
-            with ieee_float32():
-                assert torch.get_float32_matmul_precision() == "highest"
-            assert torch.get_float32_matmul_precision() == before
-        finally:
-            torch.set_float32_matmul_precision("highest")
-
-
-@pytest.mark.skipif(
-    not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="an older torch"
-)
-def test_precision_of_the_newer_names_is_lent() -> None:
-    matmul = torch.backends.cuda.matmul
-    before, matmul.fp32_precision = matmul.fp32_precision, "tf32"
-    try:
-        with ieee_float32():
-            assert matmul.fp32_precision == "ieee"
-        assert matmul.fp32_precision == "tf32"
-    finally:
-        matmul.fp32_precision = before

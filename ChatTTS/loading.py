@@ -18,6 +18,7 @@ from .front_ends import front_end_named
 from .head_files import found_heads
 from .length_files import found_lengths
 from .model.cuda.graphs import CudaRecorder
+from .model.cuda.recording_thread import RecordingThread
 from .model.cuda.support import must_fit
 from .model.devices.placement import Placement
 from .model.dvae import DVAE, MelDecoder
@@ -230,18 +231,14 @@ def _synthesizers(
     return Synthesizer(decoder, vocos, decoders[0]), Synthesizer(dvae, vocos, decoders[1])
 
 
-# Utterances in a recorded launch of the Decoder and the DVAE. Larger launches keep the device busy
-# without a recording.
-_RECORDED_FROM_HIDDENS = (1, 2, 4, 8, 16)
-_RECORDED_FROM_CODES = (1, 2, 4)
+# Utterances in the launches of the Decoder and the DVAE that are recorded at a load.
+_RECORDED_FIRST = (1, 4, 16)
 
 
 def _cuda_decoders(
     decoder: MelDecoder, dvae: DVAE, vocoder: Sequence[CudaLayer], placement: Placement
 ) -> tuple[StreamingDecoder, StreamingDecoder]:
-    """Return decoders of recorded launches.
-
-    All recordings are made now: one that is made later would hold up other threads.
+    """Return decoders of recorded launches: those of some sizes now, the others by a thread.
 
     Raises:
         ConfigError: the device has not enough memory.
@@ -250,13 +247,14 @@ def _cuda_decoders(
     recorders = [CudaRecorder(placement.audio_device, advice=advice) for _ in range(2)]
     from_hiddens = CudaStreamingDecoder(decoder, vocoder, recorders[0], dtype=placement.dtype)
     from_codes = CudaStreamingDecoder(dvae, vocoder, recorders[1])
-    from_hiddens.warm_up(_RECORDED_FROM_HIDDENS)
-    from_codes.warm_up(_RECORDED_FROM_CODES)
+    for each in (from_hiddens, from_codes):
+        each.warm_up(_RECORDED_FIRST)
     logger.info(
         "recorded %d launches of the audio decoders in %.1f s",
         sum(recorder.captures for recorder in recorders),
         sum(recorder.seconds for recorder in recorders),
     )
+    RecordingThread([from_hiddens, from_codes])
     return from_hiddens, from_codes
 
 

@@ -110,7 +110,7 @@ class SimulatedRecorder:
     def __init__(self, device: SimulatedDevice, model: StepModel) -> None:
         self._device, self._model = device, model
 
-    def record(self, work: Any) -> SimulatedRecording:
+    def record(self, work: Any, warm_up: object = None) -> SimulatedRecording:
         return SimulatedRecording(self._device, self._model, work)
 
     def start_over(self) -> None:

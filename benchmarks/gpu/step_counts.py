@@ -257,7 +257,7 @@ class _StepRecorder:
 
     captures, seconds = 0, 0.0
 
-    def record(self, work: Callable[[], Any]) -> _Repeated:
+    def record(self, work: Callable[[], Any], warm_up: object = None) -> _Repeated:
         return _Repeated(work)
 
     def start_over(self) -> None:

@@ -113,9 +113,14 @@ class EagerRecorder:
         self._recordings: list[EagerRecording[Any] | LateRecording[Any]] = []
 
     @torch.inference_mode()
-    def record(self, work: Callable[[], T]) -> EagerRecording[T]:
+    def record(
+        self, work: Callable[[], T], warm_up: Callable[[], object] | None = None
+    ) -> EagerRecording[T] | LateRecording[T]:
         """See :class:`Recorder`."""
         began = time.perf_counter()
+        if warm_up is not None:  # nothing else is computed meanwhile, as in a capture
+            warm_up()
+            return self._late(work)
         first, result = work(), work()
         # Both results are held, so a tensor with an equal address in both belongs to the caller.
         places = {tensor.data_ptr() for tensor in _tensors(first)}
@@ -130,6 +135,12 @@ class EagerRecorder:
     def start_over(self) -> None:
         """See :class:`Recorder`."""
         self._recordings = []
+
+    def _late(self, work: Callable[[], T]) -> LateRecording[T]:
+        recording = LateRecording(work, self._spoil)
+        self._recordings.append(recording)
+        self.captures += 1
+        return recording
 
     def _spoil(self) -> None:
         for recording in self._recordings:
@@ -177,12 +188,11 @@ class LateRecorder(EagerRecorder):
     as long as a test's own steps.
     """
 
-    def record(self, work: Callable[[], T]) -> Any:
+    def record(
+        self, work: Callable[[], T], warm_up: Callable[[], object] | None = None
+    ) -> LateRecording[T]:
         """See :class:`Recorder`."""
-        recording = LateRecording(work, self._spoil)
-        self._recordings.append(recording)
-        self.captures += 1
-        return recording
+        return self._late(work)
 
 
 class ForgetfulRecorder(EagerRecorder):
@@ -193,7 +203,7 @@ class ForgetfulRecorder(EagerRecorder):
         self._read: dict[int, StorageWeakRef] = {}
 
     @torch.inference_mode()
-    def record(self, work: Callable[[], Any]) -> Any:
+    def record(self, work: Callable[[], Any], warm_up: Callable[[], object] | None = None) -> Any:
         with _Inputs() as inputs:
             work()
         self._read |= inputs.given

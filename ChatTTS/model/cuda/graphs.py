@@ -57,12 +57,19 @@ class Recorder(Protocol):
     captures: int
     seconds: float
 
-    def record(self, work: Callable[[], T]) -> Recording[T]:
+    def record(
+        self, work: Callable[[], T], warm_up: Callable[[], object] | None = None
+    ) -> Recording[T]:
         """Record what ``work`` does on the device.
 
         The work runs a few times meanwhile, so nothing that it changes may be needed yet. Its
         result is a tensor, ``None``, or a tuple, list, mapping or dataclass of results. Tensors
         that it reads and did not make must live as long as the recording, which does not hold them.
+
+        Args:
+            work: what is recorded.
+            warm_up: does as much as ``work`` and changes nothing that others use. It runs in place
+                of ``work``, so another thread may replay earlier recordings meanwhile.
 
         Raises:
             ConfigError: the device has not enough memory; the message has the numbers.
@@ -126,7 +133,9 @@ class CudaRecorder:
             self._pool = torch.cuda.graph_pool_handle()
 
     @torch.inference_mode()
-    def record(self, work: Callable[[], T]) -> CudaRecording[T]:
+    def record(
+        self, work: Callable[[], T], warm_up: Callable[[], object] | None = None
+    ) -> CudaRecording[T]:
         """See :class:`Recorder`."""
         began = time.perf_counter()
         with self.capturing, torch.cuda.device(self._device), self._explained():
@@ -136,12 +145,13 @@ class CudaRecorder:
             # This block restores the current stream, which a failed capture does not.
             with torch.cuda.stream(self._stream):
                 for _ in range(_WARM_UPS):
-                    work()
+                    (warm_up or work)()
                 # The capture takes further memory. What the first and largest work took before
                 # must not stay allocated beside it.
                 if not self._has_captured:
                     gc.collect()
-                torch.cuda.empty_cache()
+                if warm_up is None:  # else another thread's work would be waited for
+                    torch.cuda.empty_cache()
                 # Not torch.cuda.graph(), which waits for the whole device. Other threads may go on
                 # allocating memory.
                 graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 import torch
@@ -128,18 +127,33 @@ class CudaStreamingDecoder:
         return DecoderState(self)
 
     def warm_up(self, sizes: Sequence[int] = (1,)) -> None:
-        """Record the launches of each of these numbers of utterances, of all chunks.
+        """Record the launches of each of these sizes of the shapes, of all chunks.
 
-        Launches that are not recorded are done operator by operator: a recording that is made while
-        other threads compute would hold them up.
+        Launches that are not recorded yet are done operator by operator, to the same samples.
 
         Raises:
             ConfigError: the device has not enough memory.
         """
         with self._lock:
-            for size, chunk in product(sizes, self._shapes.chunks):
-                for launch in self._shapes.plan([chunk] * size):
-                    self._record(launch.size, launch.chunk)
+            # The largest first: the others fit into its memory.
+            for size, chunk in reversed(self._missing()):
+                if size in sizes:
+                    self._record(self._metadata(size, chunk), warm_up=None)
+
+    def record_next(self) -> bool:
+        """Record one launch that is not recorded yet; return False where all are.
+
+        Other threads may call :meth:`advance` meanwhile. One thread may call this at a time.
+
+        Raises:
+            ConfigError: the device has not enough memory.
+        """
+        if not (missing := self._missing()):
+            return False
+        metadata = self._metadata(*missing[0])
+        spare = torch.zeros_like(self._kept[: len(metadata)])
+        self._record(metadata, warm_up=self._work(metadata, spare))
+        return True
 
     @torch.inference_mode()
     def advance(self, inputs: Sequence[DecoderInput]) -> list[Tensor]:
@@ -212,28 +226,31 @@ class CudaStreamingDecoder:
         target = torch.empty(source.shape, dtype=source.dtype, device="cpu", pin_memory=pinned)
         return target.copy_(source, non_blocking=True)
 
-    def _record(self, size: int, chunk: int) -> None:
-        """Record the launch of a shape, if that is still to be done."""
-        if (size, chunk) not in self._launches:
-            metadata = self._metadata(size, chunk)
-            with ieee_float32():
-                recording = self._recorder.record(self._work(metadata))
-            self._launches[size, chunk] = _Launch(metadata, recording)
+    def _missing(self) -> list[tuple[int, int]]:
+        """Return the shapes that are not recorded yet; those of the fewest frames first."""
+        return [pair for pair in self._shapes.pairs if pair not in self._launches]
+
+    def _record(self, metadata: Tensor, warm_up: Callable[[], Tensor] | None) -> None:
+        """Record the launch that has this metadata."""
+        size, chunk = len(metadata), metadata.shape[1] - _COUNTS
+        with ieee_float32():
+            recording = self._recorder.record(self._work(metadata, self._kept[:size]), warm_up)
+        self._launches[size, chunk] = _Launch(metadata, recording)
 
     def _launch(self, size: int, chunk: int) -> _Launch:
         """Return the recorded launch of a shape, or one that is done operator by operator."""
         if (recorded := self._launches.get((size, chunk))) is not None:
             return recorded
         metadata = self._metadata(size, chunk)
-        return _Launch(metadata, _Unrecorded(self._work(metadata)))
+        return _Launch(metadata, _Unrecorded(self._work(metadata, self._kept[:size])))
 
     def _metadata(self, size: int, chunk: int) -> Tensor:
         return torch.zeros(size, _COUNTS + chunk, dtype=torch.int64, device=self._device)
 
-    def _work(self, metadata: Tensor) -> Callable[[], Tensor]:
-        """Return what a launch does: hops [B, T, hop] from its metadata, the frames and the kept
-        rows, which it replaces."""
-        size, rows, history = len(metadata), 2 * (metadata.shape[1] - _COUNTS), self._history
+    def _work(self, metadata: Tensor, all_kept: Tensor) -> Callable[[], Tensor]:
+        """Return what a launch does: hops [B, T, hop] from its metadata, the frames and the rows
+        ``all_kept`` [B, n] of all layers, which it replaces."""
+        rows, history = 2 * (metadata.shape[1] - _COUNTS), self._history
         ticks = self._ticks[: history + rows]
 
         def work() -> Tensor:
@@ -246,7 +263,7 @@ class CudaStreamingDecoder:
             at = 0
             for index, layer in enumerate(self._layers):
                 before, channels = layer.span - 1, layer.channels
-                kept = self._kept[:size, at : at + layer.kept].unflatten(1, (before, channels))
+                kept = all_kept[:, at : at + layer.kept].unflatten(1, (before, channels))
                 at += layer.kept
                 window = torch.cat([kept, x], 1)
                 moved = kept_rows[:, :before, None].expand(-1, -1, channels)

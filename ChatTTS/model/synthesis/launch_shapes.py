@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import prod
 
 from ...errors import ConfigError
 
@@ -25,7 +28,7 @@ class DecoderLaunch:
 
 @dataclass(frozen=True)
 class LaunchShapes:
-    """The shapes of launches; each pair of size and chunk may be recorded.
+    """The shapes of launches: pairs of a size and a chunk that have at most ``max_frames``.
 
     Attributes:
         sizes: utterances in a launch, ascending.
@@ -51,6 +54,12 @@ class LaunchShapes:
                 f"{self.chunks[-1]} frames, not {self.max_frames}"
             )
 
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """All shapes of launches, size and chunk; those of the fewest frames first."""
+        pairs = [pair for pair in product(self.sizes, self.chunks) if self._fits(*pair)]
+        return tuple(sorted(pairs, key=prod))
+
     def plan(self, needs: Sequence[int]) -> Iterator[DecoderLaunch]:
         """Yield launches that move each utterance on by the frames that it needs.
 
@@ -59,13 +68,16 @@ class LaunchShapes:
         left = dict(enumerate(needs))
         while left := {number: need for number, need in left.items() if need}:
             chunk = self._chunk(max(left.values()))
-            sizes = [size for size in self.sizes if size * chunk <= self.max_frames]
+            sizes = [size for size in self.sizes if self._fits(size, chunk)]
             members = [number for number, need in left.items() if self._chunk(need) == chunk]
             members = members[: sizes[-1]]
             counts = {number: min(left[number], chunk) for number in members}
             yield DecoderLaunch(_least(sizes, len(counts)), chunk, counts)
             for number, count in counts.items():
                 left[number] -= count
+
+    def _fits(self, size: int, chunk: int) -> bool:
+        return size * chunk <= self.max_frames
 
     def _chunk(self, need: int) -> int:
         return _least(self.chunks, need)

@@ -213,6 +213,23 @@ def test_a_capture_is_warmed_up_on_its_own_stream(monkeypatch: pytest.MonkeyPatc
     ]
 
 
+def test_a_capture_beside_others_work_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Giving memory back would wait for the device, and other memory is warmed up."""
+    cuda = FakeCuda(monkeypatch)
+    recorder = CudaRecorder(torch.device("cuda"), advice="buy memory")
+    cuda.log.clear()
+    recorder.record(lambda: cuda.log.append("work"), lambda: cuda.log.append("warm-up"))
+    pool, mode = ("pool", "pool 0"), ("capture_error_mode", "thread_local")
+    assert cuda.log[2:-3] == [
+        ("stream",),
+        "warm-up",
+        "warm-up",
+        ("capture", pool, mode),
+        "work",
+        "end of capture",
+    ]
+
+
 def test_another_start_takes_other_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = FakeCuda(monkeypatch)
     recorder = CudaRecorder(torch.device("cuda"), advice="buy memory")

@@ -1,7 +1,7 @@
 """The decoders of a checkpoint that is placed on CUDA; its modules are on the CPU here."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -14,6 +14,7 @@ from ChatTTS.model.devices.placement import Placement
 from ChatTTS.model.dvae import DVAE
 from ChatTTS.model.gpt import EngineOptions
 from ChatTTS.model.synthesis.cuda_decoder import CudaStreamingDecoder
+from ChatTTS.model.synthesis.launch_shapes import LaunchShapes
 from ChatTTS.model.synthesis.vocoder import Vocoder
 
 from ...support.decoder_tools import by_torch, modules, some_frames
@@ -25,11 +26,16 @@ def load_synthesizers(
     vocoder: Vocoder,
     recorder: Callable[[], Recorder] = EagerRecorder,
     dtype: torch.dtype = torch.float32,
+    start: Callable[[Sequence[CudaStreamingDecoder]], object] = list,
 ) -> tuple[Any, Any]:
-    """Load the synthesizers of a placement on CUDA, with their modules on the CPU."""
+    """Load the synthesizers of a placement on CUDA, with their modules on the CPU.
+
+    Args:
+        start: starts the thread that records the rest; by default there is none.
+    """
     monkeypatch.setattr(loading, "CudaRecorder", lambda device, advice: recorder())
-    for name in ("_RECORDED_FROM_HIDDENS", "_RECORDED_FROM_CODES"):
-        monkeypatch.setattr(loading, name, (1,))
+    monkeypatch.setattr(loading, "_RECORDED_FIRST", (1,))
+    monkeypatch.setattr(loading, "RecordingThread", start)
     cuda = torch.device("cuda")
     return loading._synthesizers(
         modules(True)[0],
@@ -50,6 +56,22 @@ def test_on_cuda_both_ways_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None
         frames = some_frames(own.mel_decoder, 12)
         expected = by_torch(*modules(use_decoder), frames)
         torch.testing.assert_close(own.samples(frames), expected, rtol=0, atol=1e-5)
+
+
+def test_the_rest_is_left_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[tuple[CudaStreamingDecoder, int]] = []
+    recorders: list[EagerRecorder] = []
+
+    def recorder() -> EagerRecorder:
+        recorders.append(EagerRecorder())
+        return recorders[-1]
+
+    def start(parts: Sequence[CudaStreamingDecoder]) -> None:
+        left.extend(zip(parts, [each.captures for each in recorders], strict=True))
+
+    own = load_synthesizers(monkeypatch, modules(True)[1], recorder, start=start)
+    chunks = len(LaunchShapes().chunks)
+    assert left == [(synthesizer._given, chunks) for synthesizer in own]
 
 
 def test_a_vocoder_that_is_not_centred_is_used_whole(
@@ -77,7 +99,7 @@ def test_a_model_of_less_than_float32_gets_a_decoder_of_less(
 
 def test_too_little_memory_is_no_reason_to_go_on_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     class Full(EagerRecorder):
-        def record(self, work: Callable[[], Any]) -> Any:
+        def record(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
             raise ConfigError("1 MiB of 2 MiB are free")
 
     with pytest.raises(ConfigError, match="MiB"):

@@ -4,6 +4,7 @@ That contract is tested in ``test_streaming_decoder.py``.
 """
 
 import math
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ from ...support.decoder_tools import (
     SHAPES,
     by_torch,
     cuda_decoder,
+    in_company,
     little,
     modules,
     some_frames,
@@ -28,18 +30,24 @@ pytestmark = pytest.mark.filterwarnings("ignore:At least one mel filterbank")
 
 
 class Counting(EagerRecorder):
-    """A recorder that also counts the replays."""
+    """A recorder that also counts the replays.
+
+    Attributes:
+        after_replay: called behind each.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.replays = 0
+        self.after_replay: Callable[[], object] = lambda: None
 
-    def record(self, work: Callable[[], Any]) -> Any:
-        recording: Any = super().record(work)
+    def record(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
+        recording: Any = super().record(work, warm_up)
 
         def replay() -> None:
             self.replays += 1
             type(recording).replay(recording)
+            self.after_replay()
 
         recording.replay = replay
         return recording
@@ -70,8 +78,8 @@ def test_a_batch_is_one_launch() -> None:
         assert recorder.replays == launches
 
 
-def test_nothing_is_recorded_after_the_start() -> None:
-    """A recording would hold up other threads, so other launches are done without one."""
+def test_no_call_waits_for_a_recording() -> None:
+    """Launches that are not recorded are done without a recording."""
     mel_decoder, vocoder = little()
     recorder = Counting()
     device, frames = cuda_decoder(mel_decoder, vocoder, recorder), some_frames(mel_decoder, 8)
@@ -94,6 +102,70 @@ def test_nothing_is_recorded_after_the_start() -> None:
     assert recorder.captures == 6
 
 
+def test_recordings_change_no_bit() -> None:
+    """Whether none, all, or more and more launches are recorded, also beside others' frames."""
+    mel_decoder, vocoder = little()
+    utterances = [some_frames(mel_decoder, count) for count in (1, 5, 9, 17, 30, 40)]
+    none, recorder = cuda_decoder(mel_decoder, vocoder), Counting()
+    ever_more = cuda_decoder(mel_decoder, vocoder, recorder)
+    completed = cuda_decoder(mel_decoder, vocoder)
+    while completed.record_next():
+        pass
+    recorder.after_replay = ever_more.record_next
+    ever_more.warm_up()
+    for seed in range(2):
+        expected = in_company(none, utterances, seed)
+        for decoder in (completed, ever_more):
+            for samples, other in zip(in_company(decoder, utterances, seed), expected, strict=True):
+                assert torch.equal(samples, other)
+    assert recorder.captures == len(SHAPES.pairs)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 11])
+def test_all_launches_can_be_recorded(count: int) -> None:
+    """Those of the most utterances and frames, too: nothing is left to single operators."""
+    mel_decoder, vocoder = little()
+    recorder = Counting()
+    device = cuda_decoder(mel_decoder, vocoder, recorder)
+    device.warm_up((1,))
+    while device.record_next():
+        pass
+    assert recorder.captures == len(SHAPES.pairs)
+    for frames in (1, 3, 8, 20):
+        recorder.replays = 0
+        states = [device.begin() for _ in range(count)]
+        device.advance([DecoderInput(state, some_frames(mel_decoder, frames)) for state in states])
+        assert recorder.replays == len(list(SHAPES.plan([frames] * count)))
+
+
+def test_a_recording_waits_for_no_call_and_writes_nothing_that_calls_use() -> None:
+    """It is made between a launch and the reading of the rows that the launch keeps."""
+    mel_decoder, vocoder = little()
+    frames, recorder = some_frames(mel_decoder, 12), Counting()
+    device = cuda_decoder(mel_decoder, vocoder, recorder)
+    device.warm_up((1,))
+    made: list[int] = []
+
+    def record_in_a_thread() -> None:
+        before = device._kept._version
+        thread = threading.Thread(target=device.record_next, daemon=True)
+        thread.start()
+        thread.join(20)
+        assert not thread.is_alive(), "a recording must not wait for a call"
+        made.append(device._kept._version - before)
+
+    recorder.after_replay = record_in_a_thread
+    state, before = device.begin(), device._kept._version
+    pieces = [
+        device.advance([DecoderInput(state, part, last=last)])[0]
+        for part, last in ((frames[:4], False), (frames[4:], True))
+    ]
+    assert device._kept._version > before  # a write is seen
+    assert set(made) == {0}
+    expected = by_torch(mel_decoder, vocoder, frames)
+    torch.testing.assert_close(torch.cat(pieces), expected, rtol=0, atol=2e-5)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_smaller_weights_stay_near(dtype: torch.dtype) -> None:
     mel_decoder, vocoder = modules(True)
@@ -108,9 +180,9 @@ def test_products_have_all_their_bits() -> None:
     seen = []
 
     class Watching(EagerRecorder):
-        def record(self, work: Callable[[], Any]) -> Any:
+        def record(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
             seen.append(torch.get_float32_matmul_precision())
-            return super().record(work)
+            return super().record(work, warm_up)
 
     device = cuda_decoder(*little(), Watching())
     torch.set_float32_matmul_precision("high")

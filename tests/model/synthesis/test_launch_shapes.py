@@ -19,8 +19,7 @@ def test_a_plan_gives_each_what_it_needs() -> None:
             needs = [generator.choice([0, 1, 2, 3, 9, 70, 200]) for _ in range(count)]
             given = [0] * count
             for planned in shapes.plan(needs):
-                assert planned.size in shapes.sizes
-                assert planned.chunk in shapes.chunks
+                assert (planned.size, planned.chunk) in shapes.pairs
                 assert 0 < len(planned.counts) <= planned.size
                 assert planned.size * planned.chunk <= shapes.max_frames
                 for number, frames in planned.counts.items():
@@ -36,6 +35,13 @@ def test_few_frames_do_not_wait_in_long_launches() -> None:
         (1, 3, {1: 2}),
         (4, 1, {0: 1, 2: 1, 3: 1}),
     ]
+
+
+def test_all_shapes_are_known() -> None:
+    """Those of the fewest frames come first, and those of too many are none."""
+    assert SHAPES.pairs == ((1, 1), (2, 1), (1, 3), (4, 1), (2, 3), (1, 8), (4, 3), (2, 8))
+    assert {(64, 24), (32, 64), (16, 128)} < set(LaunchShapes().pairs)
+    assert {(64, 64), (32, 128)}.isdisjoint(LaunchShapes().pairs)
 
 
 @pytest.mark.parametrize(

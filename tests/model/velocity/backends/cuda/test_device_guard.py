@@ -70,12 +70,12 @@ def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
                 monkeypatch.setattr(user, name, guard.watched(name, getattr(user, name)))
 
     class Recorder(EagerRecorder):
-        def record(self, work: Callable[[], Any]) -> Any:
+        def record(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
             def guarded() -> Any:
                 with guard.held():
                     return work()
 
-            return super().record(guarded)
+            return super().record(guarded, warm_up)
 
     monkeypatch.setattr(graphs, "CudaRecorder", lambda *_, **__: Recorder())
     for module in (te_llama, runner):

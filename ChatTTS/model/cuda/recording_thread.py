@@ -1,0 +1,80 @@
+"""Recordings behind a start: those that the first calls do not need."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Protocol
+
+from ...utils.locks import WakeSignal
+from ...utils.process_hooks import register_thread_owner, start_thread
+from .graphs import give_back_memory
+
+logger = logging.getLogger(__name__)
+
+
+class Recordable(Protocol):
+    """What has recordings that can be made beside its use."""
+
+    def record_next(self) -> bool:
+        """Make one recording; return False where none is left to be made."""
+        ...
+
+
+class RecordingThread:
+    """A thread that makes what is left of the recordings, one part after another, and ends.
+
+    Python's share of a recording holds up other threads, so the thread rests after each one for as
+    long as that took. It keeps no part alive, and ends with the parts.
+
+    Args:
+        parts: in the order in which they are recorded.
+
+    Raises:
+        OutOfThreadsError: the system gives no thread.
+    """
+
+    def __init__(self, parts: Sequence[Recordable]) -> None:
+        self._parts = [weakref.ref(part) for part in parts]
+        self._end = WakeSignal()
+        self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
+        register_thread_owner(self)
+        start_thread(self._thread)
+
+    def join(self, seconds: float) -> bool:
+        """Wait for the thread's end, at most ``seconds``; return whether it came."""
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def at_exit(self) -> None:
+        """End after the present recording, at the interpreter's end."""
+        self._end.wake()
+
+    def after_fork(self) -> None:
+        """Do nothing: a forked child has neither the thread nor the device."""
+
+    def _run(self) -> None:
+        began, count = time.monotonic(), 0
+        try:
+            for part in self._parts:
+                while (seconds := _record_one(part)) is not None:
+                    count += 1
+                    if self._end.wait(seconds):
+                        return
+            logger.info("recorded %d more launches in %.1f s", count, time.monotonic() - began)
+        except Exception as error:  # the device's errors have many classes
+            logger.warning("some launches on the GPU are not recorded and take longer: %s", error)
+        finally:
+            if any(part() is None for part in self._parts):
+                give_back_memory()  # what was dropped meanwhile is freed only now
+
+
+def _record_one(reference: weakref.ref[Recordable]) -> float | None:
+    """Make a recording, if the part lives and has one left; return the seconds that it took."""
+    part, began = reference(), time.monotonic()
+    if part is None or not part.record_next():
+        return None
+    return time.monotonic() - began

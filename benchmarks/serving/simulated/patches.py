@@ -77,9 +77,9 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
     replace(TextAttention, "launch", lambda *_: None)
     work = CudaStreamingDecoder._work
 
-    def decoder_work(own: CudaStreamingDecoder, metadata: Any) -> DecoderWork:
+    def decoder_work(own: CudaStreamingDecoder, metadata: Any, kept: Any) -> DecoderWork:
         chunk = metadata.shape[1] - cuda_decoder._COUNTS
-        operators = work(own, metadata[:0])
+        operators = work(own, metadata[:0], kept[:0])
         hop = operators().shape[2]
         return DecoderWork(decoder, times, len(metadata), chunk, operators, hop)
 

@@ -112,7 +112,9 @@ class SimulatedRecorder:
     def start_over(self) -> None:
         """See ``Recorder``."""
 
-    def record(self, work: Callable[[], Any]) -> SimulatedRecording:
+    def record(
+        self, work: Callable[[], Any], warm_up: Callable[[], object] | None = None
+    ) -> SimulatedRecording:
         """Return the recording of work, which is not done.
 
         Raises:

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from .device import Counters, SimulatedDevice, SimulatedEvent, SimulatedStream, event_query
 from .steps import StepTimes
@@ -75,13 +76,14 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
     replace(loading, "CudaRecorder", partial(recorder, decoder))
     # Voices with alignment heads would get none.
     replace(TextAttention, "launch", lambda *_: None)
-    work = CudaStreamingDecoder._work
+    work, hops = CudaStreamingDecoder._work, WeakKeyDictionary[CudaStreamingDecoder, int]()
 
     def decoder_work(own: CudaStreamingDecoder, metadata: Any, kept: Any) -> DecoderWork:
         chunk = metadata.shape[1] - cuda_decoder._COUNTS
         operators = work(own, metadata[:0], kept[:0])
-        hop = operators().shape[2]
-        return DecoderWork(decoder, times, len(metadata), chunk, operators, hop)
+        if own not in hops:
+            hops[own] = operators().shape[2]
+        return DecoderWork(decoder, times, len(metadata), chunk, operators, hops[own])
 
     replace(CudaStreamingDecoder, "_work", decoder_work)
 

@@ -23,6 +23,8 @@ from .again import EXIT_STATUS
 from .support.phoneme_voice import load_phoneme_voice, save_phoneme_voice
 from .support.places import DATA
 
+pytest_plugins = ["ChatTTS.pytest_plugin", "pytester"]
+
 # Modules from the extras. A test module that imports a missing one is skipped with a message.
 OPTIONAL = {
     *("fastapi", "starlette", "uvicorn", "websockets", "grpc", "grpc_health", "av"),

@@ -293,6 +293,8 @@ DISTRIBUTIONS = {
 NEWER = {"tomllib"}
 # Imported only by the server's tool for developers.
 TOOLS = {"grpc_tools"}
+# Imported by the plugin, which pytest imports.
+BY_PYTEST = {"pytest"}
 # Installed by the CUDA builds of torch; a test above checks that only kernels import it.
 BY_TORCH = {"triton"}
 # Extras for tests.
@@ -330,7 +332,7 @@ def third_party() -> Iterator[tuple[str, Import]]:
         for item in imports_of(module):
             top = item.name.partition(".")[0]
             if (
-                top not in {"ChatTTS", *NEWER, *TOOLS, *BY_TORCH}
+                top not in {"ChatTTS", *NEWER, *TOOLS, *BY_PYTEST, *BY_TORCH}
                 and top not in sys.stdlib_module_names
             ):
                 yield module, item

@@ -30,6 +30,8 @@ voice_learning
 voices
 longform
 core
+testing
+pytest_plugin
 serving
 cli
 __main__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from ..errors import AudioError, ConfigError
 from .differences import Rules, first_and_worst
 from .origin import Origin, model_name
 from .references import Reference, ReferenceFiles, word_at
-from .sounds import Sound
+from .sounds import Sound, TimedText
 
 if TYPE_CHECKING:
     from ..loaded_chat import LoadedChat
@@ -58,8 +59,8 @@ class SpeechRegression:
 
         Args:
             sound: a sound file's path; a waveform: array, tensor or list of one; the result of
-                ``infer`` for one text; or a stream, which is read to its end. With ``word_times``
-                a failure also names the word.
+                ``infer`` for one text; or a stream, which is read to its end. With ``word_times``,
+                or the rule ``words``, a failure also names the word.
             name: of the reference, where a test has several; that of the test by default.
             exact: every sample is equal, to the last bit.
             snr: least SNR against the reference, in dB, at equal length. References have 16 bits,
@@ -86,7 +87,7 @@ class SpeechRegression:
         name = self._new_name(name)
         new = Sound.of(sound, sample_rate)
         if words is not None:
-            self._check_words(name, new, words)
+            new = self._with_words(name, new, words)
         if not rules.needs_reference:
             return
         files = ReferenceFiles(self._references / name)
@@ -109,13 +110,16 @@ class SpeechRegression:
         self._checked.add(name)
         return name
 
-    def _check_words(self, name: str, new: Sound, words: str) -> None:
+    def _with_words(self, name: str, new: Sound, words: str) -> Sound:
+        """Return the sound with the words that the recogniser hears; fail for others."""
         from ..audio.word_check import check_words
 
         __tracebackhide__ = True
         heard = check_words(new.samples, words, sample_rate=new.rate)
         if not heard.good:
             self._fail(name, new, ["other words are heard", *str(heard).split("\n")])
+        timed = (TimedText(word.text, *word.times[0]) for word in heard.words if word.times)
+        return new if new.words else replace(new, words=tuple(timed))
 
     def _fail(self, name: str, new: Sound, lines: list[str], old: Sound | None = None) -> None:
         """Keep the sounds and their picture, and raise the error of these lines."""
@@ -130,7 +134,7 @@ class SpeechRegression:
             save(folder / "old.flac", old.samples, old.rate)
             kept = "both sounds are"
             if old.rate == new.rate:
-                kept = _drawn(old, new, folder / "difference.png")
+                kept = _drawn(folder)
         said = [f"{name}: {lines[0]}", *lines[1:], f"{kept} in {folder}", _UPDATE]
         raise SpeechDifferenceError("\n  ".join(said))
 
@@ -169,10 +173,10 @@ def _place(seconds: float, words: Any) -> str:
     return f"{seconds:.2f} s" + (f' ("{word}")' if word else "")
 
 
-def _drawn(old: Sound, new: Sound, picture: Path) -> str:
-    """Draw both sounds; return what is in the folder then."""
+def _drawn(folder: Path) -> str:
+    """Draw both sounds of the folder; return what is in it then."""
     try:
-        compare(old.samples, new.samples, sample_rate=new.rate, plot=picture)
+        compare(folder / "old.flac", folder / "new.flac", plot=folder / "difference.png")
     except AudioError as error:
         return f"no picture ({error}); both sounds are"
     return "both sounds and a picture of them are"

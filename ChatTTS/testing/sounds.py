@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,5 +73,5 @@ def _joined(chunks: Iterator[Any]) -> Samples:
 
 def _spoken(given: Any) -> Iterable[Any]:
     """Return the words of the one text of a result or a stream; none of other sounds."""
-    rows = getattr(given, "rows", ())
+    rows: Sequence[Any] = getattr(given, "rows", ())
     return rows[0].words if len(rows) == 1 else ()

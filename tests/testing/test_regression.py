@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -180,9 +181,9 @@ def test_without_a_reference_the_sound_is_left_and_nothing_of_a_failure_before(
     ],
 )
 def test_a_changed_voice_and_changed_code_are_told_apart(
-    run: Run, changed: dict[str, object], cause: str
+    run: Run, changed: dict[str, Any], cause: str
 ) -> None:
-    origin = {"model": "a", "voice": "clara", "seed": 2}
+    origin: dict[str, Any] = {"model": "a", "voice": "clara", "seed": 2}
     run(update=True).check(TALK, snr=40, **origin)
     said = failure(run, with_noise(0.01), snr=40, **{**origin, **changed})
     assert f"reference: package {__version__}, model a, voice clara, seed 2" in said
@@ -223,14 +224,17 @@ def test_an_update_leaves_a_good_reference_untouched(run: Run, tmp_path: Path) -
     run().check(with_noise(0.01), snr=40)
 
 
-def test_words_need_no_reference(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_words_need_no_reference_and_give_their_times(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     heard = word_check.WordCheck((word_check.CheckedWord("hello", ((0.1, 0.4),)),))
     monkeypatch.setattr(word_check, "check_words", lambda *_args, **_options: heard)
-    run().check(TALK, words="Hello!")
+    run(update=True).check(TALK, words="Hello!", snr=40)
+    assert 'first at 0.20 s ("hello")' in failure(run, with_noise(0.01, 4_800), snr=40)
+    run().check(TALK, "no-reference", words="Hello!")
     silent = word_check.WordCheck((word_check.CheckedWord("hello", ()),))
     monkeypatch.setattr(word_check, "check_words", lambda *_args, **_options: silent)
     assert 'skipped   "hello"' in failure(run, TALK, words="Hello!")
-    assert not (tmp_path / "kept").exists()
 
 
 def test_a_sound_of_other_words_becomes_no_reference(

@@ -201,7 +201,7 @@ format: $(INSTALLED_DEV)  ## mend what ruff can mend by itself
 	$(BIN)/ruff format .
 
 references: $(INSTALLED_DEV)  ## make the reference audio of the regression tests again
-	$(BIN)/python -m tests.make_references
+	$(BIN)/python -m pytest tests/pipeline/test_regression.py --update-speech
 
 pictures: $(INSTALLED_DEV)  ## make the sound and the pictures of the documents again; the page's needs Chromium
 	$(BIN)/python -m tests.make_pictures

@@ -61,7 +61,7 @@ class SpeechRegression:
             sound: a sound file's path; a waveform: array, tensor or list of one; the result of
                 ``infer`` for one text; or a stream, which is read to its end. With ``word_times``,
                 or the rule ``words``, a failure also names the word.
-            name: of the reference, where a test has several; that of the test by default.
+            name: of the reference, behind that of the test; for a test with several.
             exact: every sample is equal, to the last bit.
             snr: least SNR against the reference, in dB, at equal length. References have 16 bits,
                 so that up to some 70 dB can be asked for.
@@ -101,14 +101,14 @@ class SpeechRegression:
             self._fail(name, new, ["it differs from its reference", *lines], files.read_sound())
 
     def _new_name(self, name: str | None) -> str:
-        name = self._name if name is None else name
-        if not name or Path(name).name != name or name in self._checked:
+        whole = self._name if name is None else f"{self._name}-{name}"
+        if name == "" or Path(whole).name != whole or whole in self._checked:
             raise ConfigError(
                 f"{name!r} names no reference of its own: give each check of a test another name, "
                 "without slashes"
             )
-        self._checked.add(name)
-        return name
+        self._checked.add(whole)
+        return whole
 
     def _with_words(self, name: str, new: Sound, words: str) -> Sound:
         """Return the sound with the words that the recogniser hears; fail for others."""

@@ -87,7 +87,8 @@ def test_stream_async(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.slow
 def test_voices(recorded: bool, tmp_path: Path, bundled: Chat) -> None:
-    recording = ROOT / "tests/pipeline/references/test_regression/sentence.flac"
+    kept = ROOT / "tests/pipeline/references/test_regression"
+    recording = kept / "test_the_same_sound-sentence.flac"
     transcript = "good morning, how are you today?"
     named = ("--recording", str(recording), "--transcript", transcript) if recorded else ()
     run("voices.py", "--out", "voices", *named)

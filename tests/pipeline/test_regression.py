@@ -58,7 +58,6 @@ REFERENCES = (
 def test_the_same_sound(bundled: Chat, speech_regression: SpeechRegression, spoken: Spoken) -> None:
     speech_regression.check(
         spoken.samples(bundled),
-        spoken.name,
         snr=MIN_SNR_DB,
         model=bundled,
         voice=spoken.params.get("spk_emb"),
@@ -68,6 +67,6 @@ def test_the_same_sound(bundled: Chat, speech_regression: SpeechRegression, spok
 
 def test_another_seed_would_be_noticed(bundled: Chat, tmp_path: Path) -> None:
     changed = replace(REFERENCES[0], seed=2)
-    speech = SpeechRegression(KEPT, tmp_path, changed.name, update=False)
+    speech = SpeechRegression(KEPT, tmp_path, "test_the_same_sound-sentence", update=False)
     with pytest.raises(SpeechDifferenceError, match="the seed changed from 1 to 2"):
         speech.check(changed.samples(bundled), snr=MIN_SNR_DB, model=bundled, seed=changed.seed)

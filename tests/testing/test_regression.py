@@ -247,11 +247,14 @@ def test_a_sound_of_other_words_becomes_no_reference(
     assert not (tmp_path / "kept").exists()
 
 
-def test_checks_of_one_test_have_names_of_their_own(run: Run) -> None:
+def test_checks_of_one_test_have_names_of_their_own(run: Run, tmp_path: Path) -> None:
     speech = run(update=True)
+    speech.check(TALK, exact=True)
     speech.check(TALK, "first", exact=True)
     speech.check(TALK, "second", exact=True)
-    for name in ("first", "", "../first"):
+    kept = {file.stem for file in (tmp_path / "kept").iterdir()}
+    assert kept == {"talk", "talk-first", "talk-second"}  # no other test has these
+    for name in ("first", "", "../first", None):
         with pytest.raises(ConfigError, match="names no reference of its own"):
             speech.check(TALK, name, exact=True)
 

@@ -172,10 +172,19 @@ class HostLoad:
         self._server, self._counters = server, counters
 
     def keep(self, count: int, text: str, settled: float, seconds: float) -> HostFigures:
-        """Keep ``count`` requests for a text running, and measure from ``settled`` seconds on."""
+        """Keep ``count`` requests for a text running, and measure.
+
+        Args:
+            settled: seconds before that, from the moment on when all of the first are heard: a
+                start of many at once costs the server seconds.
+        """
         client = self._client()
-        for _ in range(count):
-            client.ask(text)
+        first = [client.ask(text) for _ in range(count)]
+        until = time.monotonic() + _PATIENCE
+        while not all(answer.heard.arrivals for answer in first):
+            if time.monotonic() > until:
+                raise SystemExit(f"not all of {count} streams were heard after {_PATIENCE:g} s")
+            _repeat(client, text, 0.2)
         _repeat(client, text, settled)
         before, meter = client.sound, Meter(self._server, self._counters)
         answers = _repeat(client, text, seconds)

@@ -100,6 +100,14 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("No. I won't", "No. I won't"),
         ("the BBC, the US", "the B B C, the U S"),
         ("J. R. Smith", "J R Smith"),
+        # dots, brackets and colons that make no name, no part of a law and no verse
+        ("It ended.Then 5 came", "It ended.Then five came"),
+        ("3(three) cats, 401(k)", "three (three) cats, four o one k"),
+        ("2.5mg at 3p.m. on p.12", "two point five milligrams at three p m on page twelve"),
+        (
+            "See Mark at 4:15 or Job at 4:15 pm",
+            "See Mark at four fifteen or Job at four fifteen p m",
+        ),
     ],
 )
 def test_english_is_read_out(text: str, words: str) -> None:

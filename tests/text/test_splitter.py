@@ -26,6 +26,7 @@ def sentences(line: str) -> list[str]:
         "It costs $5.20 at 3:30 p.m. today. | We left at 5 p.m. | He stayed.",
         "J. R. Smith lives in the U.S. and works. | So am I. | He knows.",
         "See No. 5 on p. 12 of vol. 3. | No. | I will not.",
+        "Roe v. Wade was read. | We name it v. | Then it moves.",
         "Cats, dogs, etc. are here. | Dogs, cats, etc. | Then he left.",
         "Wait... what is it... | Then he left… | Now go on… please.",
         "Visit example.com or v2.0.1 now. | Thanks.",

@@ -12,12 +12,17 @@ from ..numbers import chinese_number, read_long_runs
 from ..readers import Reader, read_all
 from ..roman import read_chinese_roman
 from ..signs import name_greek
+from ..spans import read_spans as read_classes
 from .calendar import read_dates, read_times
 from .codes import read_codes
 from .measures import read_fractions, read_measures, read_money
 from .numbers import read_numbers
 from .signs import read_dashes, read_signs, read_spans, read_symbols
+from .versions import VERSIONS
 from .web import read_addresses
+
+# By rank: where two classes claim the same characters, the first one has them.
+_SPANS = VERSIONS
 
 _COMMAS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _POINT_FIRST = re.compile(r"(?<![\dA-Za-z.])\.(?=\d)")
@@ -37,6 +42,7 @@ def _thousands(match: re.Match[str]) -> str:
 _READERS = (
     Reader("very long numbers", lambda text: read_long_runs(text, chinese_number, "点")),
     Reader("addresses", read_addresses),
+    Reader("classes", lambda text: read_classes(text, _SPANS, "")),
     Reader("groups of digits", lambda text: _COMMAS.sub("", text)),
     Reader("thousands", lambda text: _THOUSANDS.sub(_thousands, text)),
     Reader("decimals without a zero", lambda text: _POINT_FIRST.sub("0.", text)),

@@ -10,6 +10,7 @@ from ..numbers import english_number, read_long_runs
 from ..readers import Reader, read_all
 from ..roman import read_roman
 from ..signs import name_emoji, name_greek
+from ..spans import read_spans
 from .abbreviations import expand_abbreviations
 from .amounts import join_foreign_groups, part_from_letters, read_numbers, read_scales
 from .calendar import read_dates, read_decades, read_numeric_dates, read_years
@@ -20,9 +21,16 @@ from .fractions import read_fractions
 from .measures import read_degrees, read_measures, read_percentages
 from .money import read_money
 from .phones import read_phones
+from .plurals import PLURALS
 from .ranges import read_multiples, read_ordinals, read_ranges, read_versions
+from .references import REFERENCES
 from .symbols import read_signs_at_numbers, read_symbols, spell_initials, unquote_numbers
+from .verses import VERSES
+from .versions import VERSIONS
 from .web import read_addresses
+
+# By rank: where two classes claim the same characters, the first one has them.
+_SPANS = (*VERSES, *REFERENCES, *PLURALS, *VERSIONS)
 
 # The order counts: a date must be read before a range, a range before a number.
 _READERS = (
@@ -30,6 +38,7 @@ _READERS = (
     Reader("emoji", name_emoji),
     Reader("addresses", read_addresses),
     Reader("quotes at numbers", unquote_numbers),
+    Reader("spans", lambda text: read_spans(text, _SPANS, " ")),
     Reader("halves of the day", mark_halves),
     Reader("foreign numbers", join_foreign_groups),
     Reader("abbreviations", expand_abbreviations),

@@ -105,6 +105,8 @@ _FORT = re.compile(r"\bFt\.(?=\s[A-Z][a-z])")
 _WITH = re.compile(r"(?<![\w/])w/o?(?=\s)")
 _DEGREE = re.compile(r"\bPhD\b")
 
+# The parties of a case: "Roe v. Wade".
+_PARTIES = re.compile(r"(?<![\w.'’])[A-Z][\w.'’]*,?\sv\Z")
 _LAST_WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z](?:[A-Za-z.]*[A-Za-z])?$")
 _LIST_NUMBER = re.compile(r"\s{0,32}\d{1,3}")  # with nothing before it on its line
 _NEXT = re.compile(r"[\s\"'“‘(]{0,64}(\S)")
@@ -125,7 +127,7 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
     match = _LAST_WORD.search(before)
     word = match[0] if match else ""
     key = word.lower()
-    if key in _LEADING:
+    if key in _LEADING or (word == "v" and _PARTIES.search(before)):
         return False
     if key in _TRAILING:
         return following[1].isupper()

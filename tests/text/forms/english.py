@@ -339,7 +339,7 @@ def _symbols(rng: random.Random) -> Iterator[Form]:
     yield Form(
         "symbol", f"{n}+ people", f"{said} plus people|more than {said} people|over {said} people"
     )
-    yield Form("symbol", f"x > {n}", f"x is? (more|greater) than {said}")
+    yield Form("symbol", f"x > {n}", f"x (is )?(more|greater) than {said}")
     yield Form("symbol", f"{n} × 3", f"{said} (times|by) three")
     yield Form("symbol", "Q&A", "q and a")
     yield Form("symbol", "open 24/7", "open twenty four seven")

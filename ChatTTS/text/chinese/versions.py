@@ -1,0 +1,21 @@
+"""Names with dots, such as releases of programs and parts of documents, in Chinese."""
+
+from __future__ import annotations
+
+import re
+
+from ..dotted import DOTTED, is_name, say_name
+from ..numbers import chinese_number
+from ..spans import SpanClass
+
+_BESIDE_HAN = re.compile(r"(?<=[^\x00-\x7f]) | (?=[^\x00-\x7f])")
+
+
+def _say(match: re.Match[str]) -> str | None:
+    if not is_name(match[0]):
+        return None
+    bare = re.sub(r"\Av(?=\d)", "", match[0])
+    return _BESIDE_HAN.sub("", say_name(bare, chinese_number, "点", "点", " "))
+
+
+VERSIONS = (SpanClass("names with dots", DOTTED, _say),)

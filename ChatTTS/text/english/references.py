@@ -1,0 +1,62 @@
+"""Parts of laws, figures of documents, cases before courts: "Art. 6(1)(f)", "Figure 2-4"."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import english_number
+from ..readers import either
+from ..spans import SpanClass, fixed
+from .abbreviations import ends_sentence
+
+_ROMAN = {"ii": "2", "iii": "3", "iv": "4", "vi": "6", "vii": "7", "viii": "8", "ix": "9"}
+_NOUNS = {"Sec": "section", "Secs": "sections", "Art": "article", "Arts": "articles"}
+_PARTS = re.compile(
+    rf"(?:\b(?P<noun>{either(_NOUNS)})\.\s?)?"
+    r"(?<![\w$+])(?<!\d\.)(?!40[13]\([bk]\))(?P<number>\d{1,4})(?P<letter>[A-Za-z]?)"
+    r"(?P<parts>(?:\((?:[A-Za-z]{1,2}|[ivx]{1,5}|\d{1,3})\)){1,6})(?![\w(]|-\d)"
+)
+_INDEX = re.compile(
+    r"\b(?P<noun>(?i:figure|table|exhibit|diagram|chart|example|equation|plate)|[Ff]ig\.)\s"
+    r"(?P<first>\d{1,3})-(?P<second>\d{1,3})(?![\w-]|\.\d)"
+)
+_RULES = {"Civ": "Civil Procedure", "Crim": "Criminal Procedure", "App": "Appellate Procedure"}
+
+
+def _say_parts(match: re.Match[str]) -> str | None:
+    """Return "six one f" for 6(1)(f); a plural in brackets, "5(s)", is none."""
+    parts = re.findall(r"\w+", match["parts"])
+    if parts == ["s"]:
+        return None
+    noun, letter = _NOUNS.get(match["noun"] or "", ""), match["letter"]
+    said = [noun, english_number(match["number"]), letter, *map(_say_part, parts)]
+    return " ".join(filter(None, said))
+
+
+def _say_part(part: str) -> str:
+    part = _ROMAN.get(part, part)
+    return english_number(part) if part.isdigit() else " ".join(part)
+
+
+def _say_index(match: re.Match[str]) -> str:
+    noun = "figure" if match["noun"].endswith(".") else match["noun"]
+    return f"{noun} {english_number(match['first'])} dash {english_number(match['second'])}"
+
+
+def _say_versus(match: re.Match[str]) -> str | None:
+    """Return "versus" for the v of "Roe v. Wade"; that of "let us name it v. Then" is none."""
+    stop = match.end() - 1
+    return None if ends_sentence(match.string, stop, match.end()) else "versus"
+
+
+REFERENCES = (
+    SpanClass("parts of laws", _PARTS, _say_parts),
+    SpanClass("figures and tables", _INDEX, _say_index),
+    SpanClass("sections", re.compile(r"§§\s?"), fixed("sections ")),
+    SpanClass(
+        "rules of courts",
+        re.compile(r"\bFed\. ?R\. ?(Civ|Crim|App)\. ?P\.(?=\s\d)"),
+        lambda match: f"Federal Rule of {_RULES[match[1]]}",
+    ),
+    SpanClass("parties", re.compile(r"(?<=[\w.'’] )v\.(?= [A-Z])"), _say_versus),
+)

@@ -1,0 +1,80 @@
+"""Spans: forms that are found in a text as it was written, each of one class, and said at once.
+
+Every class looks at the written text, never at what another class made of it. Where two spans
+overlap, that of the class with the higher rank stands.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ..errors import shown
+
+logger = logging.getLogger(__name__)
+
+
+class SpanClass(NamedTuple):
+    """A class of written forms.
+
+    Attributes:
+        kind: as a warning names it.
+        pattern: matches a span. What it only looks at is no part of the span.
+        say: returns the words of a match, or ``None`` where it is no form of this class after all.
+    """
+
+    kind: str
+    pattern: re.Pattern[str]
+    say: Callable[[re.Match[str]], str | None]
+
+
+class Span(NamedTuple):
+    """The characters from ``start`` to ``end`` of a text, and the words for them."""
+
+    start: int
+    end: int
+    words: str
+
+
+def fixed(words: str) -> Callable[[re.Match[str]], str]:
+    """Return a sayer that always says ``words``."""
+    return lambda match: words
+
+
+def find_spans(text: str, classes: Sequence[SpanClass]) -> list[Span]:
+    """Return the spans of ``text`` in order; none overlap.
+
+    Args:
+        classes: in the order of their ranks, the highest one first. Where one raises, it has no
+            more spans, with a warning.
+    """
+    taken = bytearray(len(text))
+    spans: list[Span] = []
+    for each in classes:
+        try:
+            for match in each.pattern.finditer(text):
+                start, end = match.span()
+                if any(taken[start:end]) or (words := each.say(match)) is None:
+                    continue
+                taken[start:end] = b"\1" * (end - start)
+                spans.append(Span(start, end, words))
+        except Exception as error:  # a fault of ours that no test has found
+            logger.warning("the class of %s failed on %s: %r", each.kind, shown(text), error)
+    return sorted(spans)
+
+
+def read_spans(text: str, classes: Sequence[SpanClass], gap: str) -> str:
+    """Return ``text`` with the words of its spans in their places.
+
+    Args:
+        gap: what divides the words of a span from a letter or digit beside it.
+    """
+    pieces, place = [], 0
+    for start, end, words in find_spans(text, classes):
+        before = gap if words[:1].isalnum() and text[start - 1 : start].isalnum() and start else ""
+        after = gap if words[-1:].isalnum() and text[end : end + 1].isalnum() else ""
+        pieces += [text[place:start], before, words, after]
+        place = end
+    return "".join([*pieces, text[place:]])

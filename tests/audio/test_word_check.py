@@ -18,9 +18,10 @@ from ..support.places import ROOT
 
 pytest.importorskip("pocketsphinx")
 
-MORNING = ROOT / "tests" / "references" / "sentence.flac"
-STATION = ROOT / "tests" / "references" / "codes.flac"
-PETS = ROOT / "tests" / "references" / "two-utterances.flac"
+KEPT = ROOT / "tests/pipeline/references/test_regression"
+MORNING = KEPT / "test_the_same_sound-sentence.flac"
+STATION = KEPT / "test_the_same_sound-codes.flac"
+PETS = KEPT / "test_the_same_sound-two-utterances.flac"
 TEXT = "Good morning, how are you today?"
 PETS_TEXT = ("I have three cats and two dogs.", "They sleep in the kitchen all day long.")
 

@@ -95,8 +95,8 @@ class SpeechPass:
             mends=mends,
             holds_back=holds_back,
         )
-        for utterance in self._utterances:
-            self.request(utterance)  # raises before any work is done
+        # Made before any work is done, since some raise.
+        self._made = {u: self.request(u) for u in self._utterances}
 
     def _batches(self) -> Iterator[Sequence[Utterance]]:
         """Yield the utterances in the batches that are generated.
@@ -135,7 +135,13 @@ class SpeechPass:
         for batch in self._batches():
             if refine is not None:
                 batch = yield from refine(batch)
-            yield from self._generator.run({u: self.request(u) for u in batch}, follow)
+            yield from self._generator.run({u: self._asked(u) for u in batch}, follow)
+
+    def _asked(self, u: Utterance) -> GenerationRequest:
+        """Return the request of an utterance that is about to be generated."""
+        made = self._made.pop(u, None)
+        has_own_voice = u.text_index in self._voices  # it may be known only now
+        return self.request(u) if made is None or has_own_voice else made
 
     @property
     def is_greedy(self) -> bool:

@@ -217,7 +217,7 @@ class WaveformBuffer:
         job = next((job for job in self.jobs if job.ready), None)
         if job is None:
             return None
-        samples = np.concatenate(job.ready)
+        samples = job.ready[0] if len(job.ready) == 1 else np.concatenate(job.ready)
         job.ready.clear()
         self._took(len(samples))
         finish = job.spoken.finish

@@ -18,9 +18,10 @@ from ChatTTS.model.generation import Cancellation, GenerationRequest
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline import assembly
 from ChatTTS.pipeline.routines import Routine, Tell, run, told_by
+from ChatTTS.pipeline.speech_pass import SpeechPass
 from ChatTTS.pipeline.stream_generation import GenerationRun, GenerationThread
 from ChatTTS.pipeline.streams import SpeechStream
-from ChatTTS.pipeline.utterance import UtteranceUpdate
+from ChatTTS.pipeline.utterance import Utterance, UtteranceUpdate
 
 from ..support.chat_tools import TEXT, Recording, quick
 from ..support.places import DATA
@@ -229,3 +230,33 @@ def test_the_engine_steps_only_when_its_news_were_taken() -> None:
     assert (next(news), steps) == (-1, [1])
     assert (next(news), steps) == (1, [1])
     assert (next(news), steps) == (2, [1, 2])
+
+
+def test_each_request_is_made_once(small_velocity: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    make = SpeechPass.request
+
+    def request(self: SpeechPass, u: Utterance, *args: Any, **kwargs: Any) -> GenerationRequest:
+        made.append(u.text)
+        return make(self, u, *args, **kwargs)
+
+    monkeypatch.setattr(SpeechPass, "request", request)
+    # Without a voice, the first utterance is the voice of the others.
+    speaker = small_velocity.sample_random_speaker()
+    stream = small_velocity.stream(STORY, **quick(max_new_token=8, spk_emb=speaker))
+    assert len(made) > 1
+    asked = list(made)
+    list(stream)
+    assert made == asked == [utterance.text for utterance in stream.utterances]
+
+
+def test_a_stream_can_begin_before_it_is_read(small_velocity: Chat) -> None:
+    stream = small_velocity.stream(TEXT, **quick())
+    stream.begin()
+    generation: Any = stream._generation
+    wait_until(lambda: not generation.assembler.worker._runs)
+    stream.begin()
+    whole = small_velocity.infer(TEXT, **quick())
+    joined = np.concatenate([piece.samples for piece in stream])
+    np.testing.assert_array_equal(joined, whole[0])
+    stream.begin()  # there is nothing left to do

@@ -398,3 +398,12 @@ def test_a_whole_file_tells_its_length(format: Format, speed: float) -> None:
     file = writer.as_file(stream + writer.finish())
     read, rate = soundfile.read(io.BytesIO(file))
     assert (len(read), rate) == (round(10_000 / speed), 24_000)
+
+
+def test_short_pieces_without_a_codec_are_quick() -> None:
+    assert Encoder(Format.PCM).is_quick(RATE)
+    assert Encoder(Format.WAV).is_quick(0)
+    assert not Encoder(Format.PCM).is_quick(60 * RATE)
+    assert not Encoder(Format.MP3).is_quick(RATE)
+    assert not Encoder(Format.PCM, sample_rate=16_000).is_quick(RATE)
+    assert not Encoder(Format.PCM, speed=1.5).is_quick(RATE)

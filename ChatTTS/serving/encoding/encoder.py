@@ -15,6 +15,7 @@ from .pcm import PlainWriter
 from .resampler import Resampler
 
 # Numbers of the encodings in WAV.
+_QUICK_SAMPLES = 2 * SAMPLE_RATE
 _G711 = {Format.MULAW: 7, Format.ALAW: 6}
 
 
@@ -62,11 +63,12 @@ class Encoder:
             self._transforms.append(Tempo(speed, SAMPLE_RATE))
         if rate != SAMPLE_RATE:
             self._transforms.append(Resampler(SAMPLE_RATE, rate))
-        is_plain = format in (Format.PCM, Format.WAV)
+        self._is_plain = format in (Format.PCM, Format.WAV)
         self._writer: PlainWriter | CodecWriter
-        self._writer = (
-            PlainWriter(format, rate) if is_plain else CodecWriter(format, rate, bit_rate, mark)
-        )
+        if self._is_plain:
+            self._writer = PlainWriter(format, rate)
+        else:
+            self._writer = CodecWriter(format, rate, bit_rate, mark)
         self._is_wav = in_wav or format is Format.WAV
         self._header = g711_wav_header(_G711[format], rate) if in_wav else b""
         self._written = 0  # samples
@@ -81,6 +83,10 @@ class Encoder:
     def has_length(self) -> bool:
         """Return whether the header of a whole file has its length."""
         return self._is_wav or self.format is Format.FLAC
+
+    def is_quick(self, samples: int) -> bool:
+        """Return whether so many samples are encoded sooner than another thread would begin."""
+        return self._is_plain and not self._transforms and samples <= _QUICK_SAMPLES
 
     def push(self, samples: Any) -> bytes:
         """Encode samples and return the bytes that are ready, possibly none.

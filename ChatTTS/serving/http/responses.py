@@ -119,7 +119,7 @@ async def encode_pieces(
         if on_piece is not None:
             on_piece(piece)
         samples = piece.samples if volume == 1 else piece.samples * np.float32(volume)
-        data = await service.in_thread(partial(encoder.push, samples))
+        data = await _encoded(service, encoder, partial(encoder.push, samples), len(samples))
         encoded = EncodedPiece(data, piece.words, piece.faults)
         if held or (is_first and encoder.has_length and speech.is_generated(piece)):
             held.append(encoded)
@@ -127,8 +127,15 @@ async def encode_pieces(
             yield encoded
         is_first = False
     speech.check_complete()
-    end = EncodedPiece(await service.in_thread(encoder.finish))
+    end = EncodedPiece(await _encoded(service, encoder, encoder.finish, 0))
     yield await service.in_thread(lambda: _joined([*held, end], encoder)) if held else end
+
+
+async def _encoded(
+    service: SpeechService, encoder: Encoder, encode: Callable[[], bytes], samples: int
+) -> bytes:
+    """Encode here where that is quick, and else in a thread."""
+    return encode() if encoder.is_quick(samples) else await service.in_thread(encode)
 
 
 async def encode_file(

@@ -140,11 +140,12 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
 
     Raises:
         TextError, VoiceError, ConfigError, EngineUnavailableError: as ``Chat.stream``.
+        OutOfThreadsError, EngineDeadError: as ``SpeechStream.begin``.
     """
     refining: dict[str, Any] = {"manual_seed": job.seed}
     if job.refine_tags:
         refining["prompt"] = job.refine_tags
-    return chat.stream(
+    stream = chat.stream(
         job.text,
         low_latency=job.low_latency,
         lang=job.language,
@@ -163,6 +164,8 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
         duration=job.duration,
         may_be_late=job.may_be_late,
     )
+    stream.begin()  # in this thread, not in the loop that reads the pieces
+    return stream
 
 
 def refine(chat: Chat, job: RefineJob, interrupt: threading.Event) -> str:

@@ -13,7 +13,7 @@ import torch
 
 from .checkpoints.assets import AssetFolder
 from .config import Config
-from .errors import AssetError, ConfigError, VoiceError
+from .errors import AssetError, ConfigError, OutOfThreadsError, VoiceError
 from .front_ends import front_end_named
 from .head_files import found_heads
 from .length_files import found_lengths
@@ -254,7 +254,10 @@ def _cuda_decoders(
         sum(recorder.captures for recorder in recorders),
         sum(recorder.seconds for recorder in recorders),
     )
-    RecordingThread([from_hiddens, from_codes])
+    try:
+        RecordingThread([from_hiddens, from_codes])
+    except OutOfThreadsError as error:
+        logger.warning("some launches on the GPU are not recorded and take longer: %s", error)
     return from_hiddens, from_codes
 
 

@@ -215,6 +215,10 @@ class Answers(Protocol):
         """Add the requests to the engine, all or none."""
         ...
 
+    def cancelled(self) -> list[Delta]:
+        """Return the deltas that end all requests, of which none was begun, as a cancellation."""
+        ...
+
     def abandon(self) -> None:
         """End the requests within a step. It takes no lock: the garbage collector may call it."""
         ...

@@ -228,6 +228,7 @@ class InferCall:
                 yield from speech.speak(count, refine)
                 for update in () if fitted is None else fitted.updates():
                     count(update)
+                    yield ()
 
         return speak
 

@@ -2,7 +2,8 @@
 
 A routine is a generator. It yields requests, and is sent what they gained in a step of the engine;
 then it yields nothing new (``()``) for the next step, until all of them have ended. Then it may
-yield other requests, or return its result. What it has to say meanwhile goes to a callback.
+yield other requests, or return its result. What it has to say meanwhile goes to a callback. While
+none of its requests runs, ``()`` only hands over what it has said: it goes on at once.
 
 So one thread can advance the routines of many calls, each when its requests have news.
 :func:`run` and :func:`told_by` advance one alone, in the thread of a caller that waits.
@@ -10,7 +11,7 @@ So one thread can advance the routines of many calls, each when its requests hav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 from ..model.generation import Cancellation, Delta, GenerationRequest
@@ -33,7 +34,7 @@ def run(routine: Routine[R], gpt: GPT, cancelled: Cancellation) -> R:
     try:
         requests = next(routine)
         while True:
-            for gained in gpt.generate(requests, cancelled):
+            for gained in _steps(gpt, requests, cancelled):
                 requests = routine.send(gained)
     except StopIteration as end:
         result: R = end.value
@@ -53,8 +54,10 @@ def told_by(
     news: list[T] = []
     running = routine(news.append)
     requests = next(running, None)
-    while requests:
-        for gained in gpt.generate(requests, cancelled):
+    while requests is not None:
+        yield from news
+        news.clear()
+        for gained in _steps(gpt, requests, cancelled):
             try:
                 requests = running.send(gained)
             except StopIteration:
@@ -62,3 +65,10 @@ def told_by(
             yield from news
             news.clear()
     yield from news
+
+
+def _steps(
+    gpt: GPT, requests: Sequence[GenerationRequest], cancelled: Cancellation
+) -> Iterable[list[Delta]]:
+    """Return what requests gain step by step; without any, one step that gains nothing."""
+    return gpt.generate(requests, cancelled) if requests else ([],)

@@ -102,24 +102,35 @@ class GenerationRun(StreamGeneration, DecodeRun):
 
     def advance(self) -> RunState:
         """Give the routine what its requests gained: see :meth:`DecodeRun.advance`."""
-        if not self._has_begun:
+        if not self._has_begun and not self.assembler.is_over:
             return RunState.HELD
-        assert self._routine is not None
         try:
             while self._gains and not self.assembler.is_over:
                 if self.assembler.is_far_ahead and not self._cancelled.is_set():
                     return RunState.HELD
+                assert self._routine is not None
                 self._ask(self._routine.send(self._gains.popleft()()))
+            if not self.assembler.is_over:
+                return RunState.WAITS
         except StopIteration:
-            return RunState.OVER
+            pass
         except BaseException as error:  # the consumer raises it
             self.assembler.fail(error)
-        if not self.assembler.is_over:
-            return RunState.WAITS
-        self._routine.close()
-        if self._answers is not None:
-            self._answers.abandon()
+        self._end()
         return RunState.OVER
+
+    def _end(self) -> None:
+        """End what still runs, and free it: the run itself may live as long as its stream."""
+        routine, answers = self._routine, self._answers
+        self._routine = self._answers = None
+        self._gains = deque()
+        if answers is not None:
+            answers.abandon()
+        if routine is not None:
+            try:
+                routine.close()
+            except BaseException as error:  # what it leaves, such as a bar, may raise
+                self.assembler.fail(error)
 
     def _ask(self, requests: Sequence[GenerationRequest]) -> None:
         """Have requests answered, if there are any."""
@@ -129,7 +140,10 @@ class GenerationRun(StreamGeneration, DecodeRun):
             self._gains = gains
             receive = partial(self._receive, gains)
             self._answers = self._engine.answers(requests, self._cancelled, receive)
-            self._answers.begin()
+            if self._cancelled.is_set():  # a long text may have hundreds of batches left
+                self._receive(gains, self._answers.cancelled)
+            else:
+                self._answers.begin()
 
     def _receive(self, gains: deque[Gain], gain: Gain) -> None:
         gains.append(gain)

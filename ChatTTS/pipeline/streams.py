@@ -43,16 +43,6 @@ class Stream(Iterator[T], AsyncIterator[T]):
     def _take(self) -> T | None:
         """Return the next item if it is there; called with the assembler's lock held."""
 
-    def begin(self) -> None:
-        """Begin the work, as the first read would.
-
-        Raises:
-            OutOfThreadsError: the system gives no thread.
-            ChatTTSError: the engine takes no requests, or not these.
-        """
-        if not self._is_over:
-            self._generation.begin()
-
     def __next__(self) -> T:
         item = None
         if not self._is_over:

@@ -14,7 +14,7 @@ import pytest
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import EngineDeadError, OutOfThreadsError
-from ChatTTS.model.generation import Cancellation, GenerationRequest
+from ChatTTS.model.generation import Cancellation, FinishReason, GenerationRequest
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline import assembly
 from ChatTTS.pipeline.routines import Routine, Tell, run, told_by
@@ -134,6 +134,45 @@ def test_a_run_without_a_thread_to_begin_with_may_begin_again() -> None:
     np.testing.assert_array_equal(np.concatenate([piece.samples for piece in stream]), sound_of(4))
 
 
+def test_a_run_that_could_not_begin_keeps_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = PushingFake(holds=True)
+    generation = run_of(engine)
+    worker = generation.assembler.worker
+
+    def refuse() -> None:
+        raise OutOfThreadsError("no thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(worker, "_ensure_thread", refuse)
+        with pytest.raises(OutOfThreadsError):
+            generation.begin()
+    assert not worker._runs
+    worker.begin(generation)  # as where Ctrl-C came a little later
+    generation.close()
+    worker.look_at(generation)
+    wait_until(lambda: not worker._runs and worker._thread is None)
+    assert engine.answered[0].is_abandoned
+
+
+def test_an_interrupt_asks_for_no_further_batch(
+    small_velocity: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpt: Any = small_velocity.gpt
+    engine, asked, stop = gpt.engine.engine, [], threading.Event()
+    submit = engine.submit
+
+    def counted(requests: Any, output_queue: Any) -> None:
+        asked.append(len(requests))
+        submit(requests, output_queue)
+        stop.set()
+
+    monkeypatch.setattr(engine, "submit", counted)
+    stream = small_velocity.stream(STORY, max_split_batch=1, interrupt=stop, **quick())
+    list(stream)
+    assert asked == [1]
+    assert {utterance.finish for utterance in stream.utterances} == {FinishReason.ABORT}
+
+
 def test_answers_that_a_run_gave_up_are_not_heard() -> None:
     """After Ctrl-C at its beginning a run asks again; the engine may still push the old answers."""
     engine = PushingFake(holds=True)
@@ -216,6 +255,25 @@ def test_a_routine_in_a_caller_s_thread(rounds: int) -> None:
     assert gpt.calls == 2 * rounds
 
 
+def test_news_are_handed_over_where_nothing_runs() -> None:
+    gpt: Any = TwoSteps()
+    done = []
+
+    def alone(tell: Tell[int]) -> Routine[None]:
+        for number in range(2):
+            tell(number)
+            yield ()
+            done.append(number)
+        yield from counting(1, tell)
+
+    news = told_by(alone, gpt, Cancellation())
+    assert (next(news), done) == (0, [])
+    assert (next(news), done) == (1, [0])
+    assert list(news) == [-1, 1, 2]
+    run(alone(done.append), gpt, Cancellation())
+    assert done == [0, 1, 0, 0, 1, 1, -1, 1, 2]
+
+
 def test_the_engine_steps_only_when_its_news_were_taken() -> None:
     steps = []
 
@@ -227,7 +285,7 @@ def test_the_engine_steps_only_when_its_news_were_taken() -> None:
 
     gpt: Any = Watched()
     news = told_by(partial(counting, 1), gpt, Cancellation())
-    assert (next(news), steps) == (-1, [1])
+    assert (next(news), steps) == (-1, [])
     assert (next(news), steps) == (1, [1])
     assert (next(news), steps) == (2, [1, 2])
 
@@ -248,15 +306,3 @@ def test_each_request_is_made_once(small_velocity: Chat, monkeypatch: pytest.Mon
     asked = list(made)
     list(stream)
     assert made == asked == [utterance.text for utterance in stream.utterances]
-
-
-def test_a_stream_can_begin_before_it_is_read(small_velocity: Chat) -> None:
-    stream = small_velocity.stream(TEXT, **quick())
-    stream.begin()
-    generation: Any = stream._generation
-    wait_until(lambda: not generation.assembler.worker._runs)
-    stream.begin()
-    whole = small_velocity.infer(TEXT, **quick())
-    joined = np.concatenate([piece.samples for piece in stream])
-    np.testing.assert_array_equal(joined, whole[0])
-    stream.begin()  # there is nothing left to do

@@ -117,6 +117,9 @@ class PushedFake:
         elif not self._engine.holds:
             threading.Thread(target=self.push_all, daemon=True).start()
 
+    def cancelled(self) -> list[Delta]:
+        raise AssertionError("nothing is cancelled")
+
     def abandon(self) -> None:
         self.is_abandoned = True
 

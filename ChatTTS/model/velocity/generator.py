@@ -134,6 +134,10 @@ class PushedAnswers:
         """
         self._engine.submit(self._requests, self._queue)
 
+    def cancelled(self) -> list[Delta]:
+        """Return the deltas that end all requests, of which none was begun."""
+        return _joined(self._reader.cancelled(), self._indices)
+
     def abandon(self) -> None:
         """End the requests within a step. It takes no lock: the garbage collector may call it."""
         self._queue.abandon()

@@ -24,7 +24,7 @@ class RowCopies:
         # NumPy has no bfloat16, so its rows are moved as whole numbers.
         self._dtype = torch.bfloat16 if matrix.dtype is torch.bfloat16 else None
         values = (matrix if self._dtype is None else matrix.view(torch.int16)).contiguous().numpy()
-        self._moved, self._width = values.dtype, values.strides[0]
+        self._moved, self._width = values.dtype, values.shape[1] * values.itemsize
         self._bytes = values.reshape(-1).view(np.uint8).data
 
     def of(self, rows: Sequence[int]) -> Tensor:

@@ -163,8 +163,8 @@ class DecodeWorker:
         """
         with self.lock:
             if not self._closed:
-                self._runs.add(run)
                 self._ensure_thread()
+                self._runs.add(run)
 
     def look_at(self, run: DecodeRun) -> None:
         """Advance a run soon, since it has news. This takes no lock: the engine's thread calls it.
@@ -261,17 +261,19 @@ class DecodeWorker:
             return not self._closed and self._thread is threading.current_thread()
 
     def _advance_runs(self, seconds: float) -> None:
-        """Wait for a wake, at most ``seconds``; then advance the runs with news and those held."""
-        runs = dict.fromkeys(self._held)
+        """Wait for a wake, at most ``seconds``; then advance the runs with news.
+
+        Those that are held back are advanced when there may be room, and once a second.
+        """
+        wakes = dict[DecodeRun | None, None]()
         try:
-            run = self._wakes.get(timeout=min(seconds, _POLL_SECONDS))
+            wakes[self._wakes.get(timeout=min(seconds, _POLL_SECONDS))] = None
             while True:
-                if run is not None:
-                    runs[run] = None
-                run = self._wakes.get_nowait()
+                wakes[self._wakes.get_nowait()] = None
         except Empty:
             pass
-        for run in runs:
+        looks_at_held = None in wakes or not wakes
+        for run in {**dict.fromkeys(self._held if looks_at_held else ()), **wakes}:
             if run in self._runs:
                 state = run.advance()
                 (self._held.add if state is RunState.HELD else self._held.discard)(run)

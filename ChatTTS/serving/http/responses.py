@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
@@ -135,7 +136,10 @@ async def _encoded(
     service: SpeechService, encoder: Encoder, encode: Callable[[], bytes], samples: int
 ) -> bytes:
     """Encode here where that is quick, and else in a thread."""
-    return encode() if encoder.is_quick(samples) else await service.in_thread(encode)
+    if not encoder.is_quick(samples):
+        return await service.in_thread(encode)
+    await asyncio.sleep(0)  # others have their turn where all pieces are there already
+    return encode()
 
 
 async def encode_file(

@@ -140,12 +140,11 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
 
     Raises:
         TextError, VoiceError, ConfigError, EngineUnavailableError: as ``Chat.stream``.
-        OutOfThreadsError, EngineDeadError: as ``SpeechStream.begin``.
     """
     refining: dict[str, Any] = {"manual_seed": job.seed}
     if job.refine_tags:
         refining["prompt"] = job.refine_tags
-    stream = chat.stream(
+    return chat.stream(
         job.text,
         low_latency=job.low_latency,
         lang=job.language,
@@ -164,8 +163,6 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
         duration=job.duration,
         may_be_late=job.may_be_late,
     )
-    stream.begin()  # in this thread, not in the loop that reads the pieces
-    return stream
 
 
 def refine(chat: Chat, job: RefineJob, interrupt: threading.Event) -> str:

@@ -108,7 +108,8 @@ class Compiler:
         # Launchers check it, since the interpreter on a CPU needs other launches.
         torch.Tensor.is_cuda = True
         # Nothing runs, so nothing has to be waited for.
-        stream = SimpleNamespace(query=lambda: True)
+        done = SimpleNamespace(query=lambda: True)
+        stream = SimpleNamespace(record_event=lambda: done)
         setattr(torch.cuda, "current_stream", lambda device: stream)  # noqa: B010
         setattr(ahead, "cache_bytes", lambda x: 50 << 20)  # noqa: B010
 

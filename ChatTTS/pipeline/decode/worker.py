@@ -265,16 +265,16 @@ class DecodeWorker:
 
         Those that are held back are advanced when there may be room, and once a second.
         """
-        wakes = dict[DecodeRun | None, None]()
+        wakes: list[DecodeRun | None] = []
         try:
-            wakes[self._wakes.get(timeout=min(seconds, _POLL_SECONDS))] = None
+            wakes.append(self._wakes.get(timeout=min(seconds, _POLL_SECONDS)))
             while True:
-                wakes[self._wakes.get_nowait()] = None
+                wakes.append(self._wakes.get_nowait())
         except Empty:
             pass
-        looks_at_held = None in wakes or not wakes
-        for run in {**dict.fromkeys(self._held if looks_at_held else ()), **wakes}:
-            if run in self._runs:
+        may_have_room = None in wakes or not wakes
+        for run in dict.fromkeys([*(self._held if may_have_room else ()), *wakes]):
+            if run is not None and run in self._runs:
                 state = run.advance()
                 (self._held.add if state is RunState.HELD else self._held.discard)(run)
                 if state is RunState.OVER:

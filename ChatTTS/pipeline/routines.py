@@ -54,17 +54,21 @@ def told_by(
     news: list[T] = []
     running = routine(news.append)
     requests = next(running, None)
+    yield from _taken(news)
     while requests is not None:
-        yield from news
-        news.clear()
         for gained in _steps(gpt, requests, cancelled):
             try:
                 requests = running.send(gained)
             except StopIteration:
                 requests = None
-            yield from news
-            news.clear()
-    yield from news
+            yield from _taken(news)
+
+
+def _taken(news: list[T]) -> list[T]:
+    """Return all of ``news``, and leave it empty."""
+    taken = news[:]
+    news.clear()
+    return taken
 
 
 def _steps(

@@ -1,4 +1,4 @@
-"""What generates the frames of a stream, also between reads: a run without a thread, or a thread.
+"""Generation of the frames of a stream, also between reads: a run without a thread, or a thread.
 
 A run is advanced by the thread of the decode worker whenever the engine has news of it. So a
 hundred streams need no hundred threads.

@@ -25,7 +25,7 @@ _DECODED_AHEAD = 10 * SAMPLE_RATE
 
 
 class AssemblingCall(DecodeClient):
-    """What a call is to the waveforms of its texts.
+    """The call that the waveforms of some texts belong to.
 
     Attributes:
         worker: decodes their utterances.

@@ -12,7 +12,7 @@ from ..audio.files import read, save, write_file
 from ..audio.samples import digest_of
 from ..errors import AudioError
 from .origin import Origin
-from .sounds import Sound, TimedText
+from .sounds import Sound, TimedText, length_of
 
 _BLOCKS = 10  # a second
 _BLOCK_DIGITS = 4
@@ -61,7 +61,7 @@ class Reference:
     @property
     def length(self) -> str:
         """The length, for messages."""
-        return f"{self.samples:,} samples ({self.samples / self.sample_rate:.2f} s)"
+        return length_of(self.samples, self.sample_rate)
 
 
 class ReferenceFiles:

@@ -39,7 +39,7 @@ class Sound:
     @property
     def length(self) -> str:
         """The length, for messages."""
-        return f"{len(self.samples):,} samples ({len(self.samples) / self.rate:.2f} s)"
+        return length_of(len(self.samples), self.rate)
 
     @classmethod
     def of(cls, given: Any, sample_rate: int = SAMPLE_RATE) -> Sound:
@@ -63,6 +63,11 @@ class Sound:
         spoken = _spoken(given)
         words = tuple(TimedText(word.text, word.start, word.end) for word in spoken)
         return cls(samples + np.float32(0), rate, words)  # -0.0 becomes 0.0: they are equal
+
+
+def length_of(samples: int, rate: int) -> str:
+    """Return a length for messages."""
+    return f"{samples:,} samples ({samples / rate:.2f} s)"
 
 
 def _joined(chunks: Iterator[Any]) -> Samples:

@@ -64,6 +64,10 @@ class ThreadedAnswers:
     def begin(self) -> None:
         threading.Thread(target=self._run, name="answers", daemon=True).start()
 
+    def cancelled(self) -> list[Delta]:
+        self._cancelled.set()
+        return [delta for deltas in self._steps for delta in deltas]
+
     def abandon(self) -> None:
         self._cancelled.set()
 

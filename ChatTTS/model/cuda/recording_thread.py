@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Recordable(Protocol):
-    """What has recordings that can be made beside its use."""
+    """An object whose recordings can be made beside its use."""
 
     def record_next(self) -> bool:
         """Make one recording; return False where none is left to be made."""

@@ -112,7 +112,7 @@ class LoadedModel:
 
     @property
     def gives_attention(self) -> bool:
-        """Whether requests may have alignment heads: recorded steps give their attention too."""
+        """Return whether requests may have alignment heads; recorded steps give their attention."""
         return self.llama.gives_attention or self.recorder is not None
 
     @property

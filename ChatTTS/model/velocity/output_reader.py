@@ -1,4 +1,4 @@
-"""What a caller has read of its requests' outputs, and what a cancellation leaves of them."""
+"""A caller's view of the outputs of its requests: those that it read, and those of an end."""
 
 from __future__ import annotations
 

@@ -80,10 +80,10 @@ class DecodeJob(ABC):
 
 
 class RunState(Enum):
-    """What a run needs next.
+    """The next need of a run.
 
-    ``WAITS`` for news; ``HELD`` back with news, until its consumer takes samples; or it is
-    ``OVER``, and is forgotten.
+    It ``WAITS`` for news; it is ``HELD`` back with news, until its consumer takes samples; or it
+    is ``OVER``, and is forgotten.
     """
 
     WAITS = "waits"

@@ -48,7 +48,7 @@ class Given:
 
     @property
     def samples(self) -> int:
-        """How many samples the listener has."""
+        """The number of samples that the listener has."""
         return self._samples.count
 
     def add(self, piece: Piece) -> None:

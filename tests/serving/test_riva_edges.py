@@ -419,10 +419,11 @@ def test_tls(server: RunningServer, tmp_path: Path) -> None:
         server.run(listening.stop(0))
 
 
+@pytest.mark.parametrize("is_told_by", ["metadata", "write"])
 def test_a_client_that_leaves_is_no_error(
-    server: RunningServer, caplog: pytest.LogCaptureFixture
+    server: RunningServer, caplog: pytest.LogCaptureFixture, is_told_by: str
 ) -> None:
-    """gRPC tells of it by an error of its own at the next write, or by cancelling the call."""
+    """gRPC tells of it by an error of its own when something is sent, or by cancelling the call."""
 
     class Gone:
         def __init__(self) -> None:
@@ -441,7 +442,8 @@ def test_a_client_that_leaves_is_no_error(
             return self.messages.pop(0)
 
         async def send_initial_metadata(self, metadata: Any) -> None:
-            pass
+            if is_told_by == "metadata":
+                raise grpc.aio.InternalError("the call is over")
 
         async def write(self, data: bytes) -> None:
             raise grpc.RpcError("the stream is closed")

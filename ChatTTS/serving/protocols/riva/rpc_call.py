@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -63,6 +64,9 @@ class RpcCall:
         """Send the request id, and of the call's first text seed, voice and what is left out.
 
         Later calls of this method send nothing: they are initial metadata.
+
+        Raises:
+            asyncio.CancelledError: the client has gone.
         """
         if not self._is_metadata_sent:
             self._is_metadata_sent = True
@@ -75,7 +79,10 @@ class RpcCall:
                 metadata.append(("x-left-out", speech.shown_left_out))
             if request.warnings:
                 metadata.append(("x-warnings", json.dumps(request.shown_warnings)))
-            await self.context.send_initial_metadata(tuple(metadata))
+            try:
+                await self.context.send_initial_metadata(tuple(metadata))
+            except grpc.aio.InternalError as error:  # all that gRPC says of a client that has gone
+                raise asyncio.CancelledError from error
 
     async def refuse(self, error: Exception, metrics: ServerMetrics) -> None:
         """End the call with the status of ``error``; always raises."""

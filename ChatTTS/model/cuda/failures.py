@@ -20,8 +20,8 @@ from .driver import driver_wait
 PATIENCE_VARIABLE = "CHATTTS_DEVICE_TIMEOUT"
 # A step takes some thousandths of a second. What shares the GPU may take it for seconds.
 _USUAL_SECONDS = 60.0
-# A sleep takes a tenth of a millisecond, which is much beside a step of few rows.
-_AWAKE_SECONDS, _POLL_SECONDS = 2e-3, 5e-5
+# A thread that never sleeps takes a core from the threads that it waits beside.
+_AWAKE_SECONDS, _POLL_SECONDS = 5e-5, 5e-5
 # The longest call of C that waits: Ctrl-C has an effect between two.
 _TURN_SECONDS = 0.1
 # Whether this process has lost a GPU: a call of CUDA that waits for it would never return.

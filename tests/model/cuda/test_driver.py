@@ -59,6 +59,10 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> DriverWait:
     return found
 
 
+# PR_SET_TIMERSLACK and PR_GET_TIMERSLACK of Linux.
+_SET_SLACK, _GET_SLACK = 29, 30
+
+
 def end(event: Event, text: bytes) -> None:
     event.text.value = text
 
@@ -121,6 +125,17 @@ def test_work_that_never_ends_is_given_up(
     assert failures.LOST.is_set()
     assert turns[0] == 0.02
     assert all(0 < turn <= 0.02 for turn in turns)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a slack of timers")
+def test_a_wait_with_sleeps_leaves_the_timers_of_its_thread_alone(wait: DriverWait) -> None:
+    system = ctypes.CDLL(None)
+    assert system.prctl(_SET_SLACK, 7000) == 0
+    try:
+        assert not wait(Event().cuda_event, 1e-3, 0.0, 1e-5)
+        assert system.prctl(_GET_SLACK) == 7000
+    finally:
+        system.prctl(_SET_SLACK, 0)  # the default
 
 
 def test_a_limit_of_nothing_looks_once_more(wait: DriverWait) -> None:

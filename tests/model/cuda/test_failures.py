@@ -69,9 +69,9 @@ def test_work_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.01 <= clock.now < 0.011
 
 
-def test_a_step_of_few_rows_ends_no_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_nearly_done_is_waited_for_without_a_sleep(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    wait_for(Work(clock, 0.001), 1.0)
+    wait_for(Work(clock, failures._AWAKE_SECONDS / 2), 1.0)
     assert set(clock.sleeps) == {0}
     wait_for(Work(clock, 0.01), 1.0)
     assert set(clock.sleeps[-100:]) == {failures._POLL_SECONDS}

@@ -1,17 +1,26 @@
-"""Read dates and times of day in Chinese."""
+"""Dates, years and what lies between two of them: 2024-05-03, 公元前221年, 2021/22赛季."""
 
 from __future__ import annotations
 
 import re
 
 from ..numbers import chinese_digits, chinese_number
-from ..readers import Rule, rewrite
+from ..spans import SpanClass
+from .clock import CLOCK, say_clock
+from .numbers import AMOUNT
 
 _MONTH = r"(?P<month>0?[1-9]|1[0-2])"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
 _YEAR = r"(?P<year>(?:1\d|20)\d\d)"
+_FULL = rf"{_YEAR}(?P<sign>[./·-]){_MONTH}(?P=sign){_DAY}"
 _BEFORE, _AFTER = r"(?<![\d./·-])", r"(?![\d./·-]|\s?[=%])"
-_HALVES = {"a": "上午", "p": "下午"}
+_BETWEEN = "[-–—~～至到]"
+# What a year stands before, so that it is one without 年.
+_OF_YEARS = (
+    "财年|财政年度|学年度?|年度|赛季|年|届|级|款|版|新版|年版|财报|年报|半年报|季报|春夏|秋冬|春节|世界杯|奥运|"
+    "欧洲杯|亚运|世博|全运|高考|中考|国考|考研"
+)
+_CENTURY = "(?:19|20)"
 
 
 def _date(match: re.Match[str]) -> str:
@@ -26,121 +35,191 @@ def _month_and_day(match: re.Match[str]) -> str:
     return f"{_small(match['month'])}月{day}"
 
 
+def _days(match: re.Match[str]) -> str:
+    between = match["between"] if match["between"] in "至到" else "到"
+    month = f"{_small(match['month'])}月" if match["month"] else ""
+    return f"{month}{_small(match['day'])}{between}{_small(match['last'])}"
+
+
 def _small(number: str) -> str:
     return chinese_number(str(int(number)))
 
 
-def _years(match: re.Match[str]) -> str:
+def _digits(match: re.Match[str]) -> str:
+    return chinese_digits(match[0])
+
+
+def _year(match: re.Match[str]) -> str:
     return re.sub(r"\d+", lambda year: chinese_digits(year[0]), match[0])
+
+
+def _years(match: re.Match[str]) -> str | None:
+    """Return 二零二一到二零二二 for 2021-22 and 2021-2022; the second one is the later one."""
+    first, last = match["first"], match["last"]
+    if len(first) == len(last) and int(first) > int(last):
+        return None
+    between = match["between"] if match["between"] in "至到" else "到"
+    return f"{chinese_digits(first)}{between}{chinese_digits(last)}"
+
+
+def _months(match: re.Match[str]) -> str:
+    first, last = (
+        f"{chinese_digits(year)}年{_small(month)}月"
+        for year, month in re.findall(r"(\d{4})\D(\d{1,2})", match[0])
+    )
+    return f"{first}到{last}"
 
 
 def _era(match: re.Match[str]) -> str:
     era = "公元前" if match["era"][0] in "bB" else "公元"
-    year = chinese_digits(match["year"])
-    return f"{era}{year}年{match['rest'] or ''}"
+    month = f"{_small(match['month'])}月" if match["month"] else ""
+    return f"{era}{chinese_digits(match['year'])}年{month}"
 
 
-def _time(match: re.Match[str]) -> str:
-    """Return a time of day; 2:02 is 两点零二分. What can be no time is a score or a ratio."""
-    hour, minute, second = int(match["hour"]), match["minute"], match["second"]
-    if hour > 24 or int(minute) > 59 or int(second or 0) > 59:
-        return match[0].replace(":", "比")
-    said = f"{'两' if hour == 2 else chinese_number(str(hour))}点"
-    if second:
-        return f"{said}{_sixtieth(minute)}分{_sixtieth(second)}秒"
-    return said if minute == "00" else f"{said}{_sixtieth(minute)}分"
+def _timestamp(match: re.Match[str]) -> str:
+    return _date(match) + say_clock(match) + _zone(match["zone"] or "")
 
 
-def _sixtieth(number: str) -> str:
-    zero = "零" if number[0] == "0" and number != "00" else ""
-    return zero + _small(number)
+def _zone(written: str) -> str:
+    """Return 东八区 for +08:00 and 世界时 for Z; a zone of odd minutes has them behind it."""
+    if written in ("", "Z"):
+        return "世界时" if written else ""
+    hour, minute = int(written[1:3]), written[-2:]
+    side = "东" if written[0] == "+" else "西"
+    odd = {"00": "", "30": "半"}.get(minute, f"{_small(minute)}分")
+    return f"{side}{chinese_number(str(hour))}区{odd}" if hour else "零时区"
 
 
-_CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?(?![\d:])"
-_CONTESTS = "比分|战平|领先|落后|大胜|险胜|战胜|击败|获胜|取胜|告负|惜败|不敌|逆转|夺冠|打平|平局"
-_DATES: list[Rule] = [
-    (
-        re.compile(rf"{_BEFORE}{_YEAR}(?P<sign>[./·-]){_MONTH}(?P=sign){_DAY}{_AFTER}"),
+def _quarter(match: re.Match[str]) -> str:
+    return f"{chinese_digits(match['year'])}年第{chinese_number(match['quarter'])}季度"
+
+
+DATES = (
+    SpanClass(
+        "timestamps",
+        re.compile(
+            rf"(?<![\d./·-]){_FULL}(?:T|\s{{1,2}}){CLOCK}(?P<zone>Z(?![A-Za-z])|[+-]\d\d:?\d\d)?(?![\d:])"
+        ),
+        _timestamp,
+    ),
+    SpanClass(
+        "months to months",
+        re.compile(
+            rf"(?<![\d./-]){_CENTURY}\d\d[./](?:0?[1-9]|1[0-2])\s?{_BETWEEN}\s?{_CENTURY}\d\d[./](?:0?[1-9]|1[0-2])(?![\d./-])"
+        ),
+        _months,
+    ),
+    SpanClass("dates", re.compile(rf"{_BEFORE}{_FULL}{_AFTER}"), _date),
+    SpanClass(
+        "months of a year",
+        re.compile(rf"{_BEFORE}{_YEAR}[/.-](?P<month>0[1-9]|1[0-2]){_AFTER}"),
         _date,
     ),
-    (re.compile(rf"{_BEFORE}{_YEAR}[/.-](?P<month>0[1-9]|1[0-2]){_AFTER}"), _date),
-    (re.compile(rf"{_BEFORE}{_MONTH}(?P<sign>[./-]){_DAY}(?P=sign){_YEAR}{_AFTER}"), _date),
-    (re.compile(rf"{_BEFORE}(?P<month>0[1-9]|1[0-2])[/.-]{_YEAR}{_AFTER}"), _date),
-    (re.compile(rf"{_BEFORE}(?P<year>\d\d)/{_MONTH}/{_DAY}{_AFTER}"), _date),
-    (
+    SpanClass(
+        "dates with the year last",
+        re.compile(rf"{_BEFORE}{_MONTH}(?P<sign>[./-]){_DAY}(?P=sign){_YEAR}{_AFTER}"),
+        _date,
+    ),
+    SpanClass(
+        "months before their year",
+        re.compile(rf"{_BEFORE}(?P<month>0[1-9]|1[0-2])[/.-]{_YEAR}{_AFTER}"),
+        _date,
+    ),
+    SpanClass(
+        "dates with a short year",
+        re.compile(rf"{_BEFORE}(?P<year>\d\d)/{_MONTH}/{_DAY}{_AFTER}"),
+        _date,
+    ),
+    SpanClass(
+        "days of a month",
         re.compile(rf"{_BEFORE}(?P<month>0[1-9])[./-](?P<day>0[1-9]|[12]\d|3[01]){_AFTER}"),
         _date,
     ),
-    (
+    SpanClass(
+        "days behind a word",
         re.compile(
-            r"(?<![\dA-Za-z])(?P<year>\d{1,4})年?(?P<rest>\d{1,2}月)?\s?"
+            rf"(?:(?<=周[一二三四五六日])|(?<=星期[一二三四五六日])|(?<=截至)){_MONTH}/{_DAY}{_AFTER}"
+        ),
+        _date,
+    ),
+    SpanClass(
+        "eras",
+        re.compile(
+            r"(?<![\dA-Za-z])(?P<year>\d{1,4})年?(?:(?P<month>\d{1,2})月)?\s?"
             r"(?P<era>ad|AD|a\.d\.|A\.D\.|bce?|BCE?|b\.c\.|B\.C\.)(?![A-Za-z])"
         ),
         _era,
     ),
-    (
-        re.compile(r"((?:1\d|20)\d\d)([-–—~～至到])(?=(?:1\d|20)\d\d年)"),
-        lambda m: chinese_digits(m[1]) + (m[2] if m[2] in "至到" else "到"),
-    ),
-    # 1000年前 is a count.
-    (
+    SpanClass("quarters", re.compile(rf"(?<!\d){_YEAR}年?Q(?P<quarter>[1-4])(?!\d)"), _quarter),
+    SpanClass(
+        "years to years",
         re.compile(
-            r"(?<![\d.])(?<![约近过上逾])(?![1-9]\d?00年(?:[前间来]|的?历史|以[前来]))"
-            r"(?:(?<=公元)|(?<=公元前)|(?<=纪元)|(?=[12]\d{3}年))\d{1,4}年"
+            rf"(?<![\d./-])(?P<first>{_CENTURY}\d\d|1\d\d\d)\s?(?P<between>{_BETWEEN}|/)\s?"
+            rf"(?P<last>(?:1\d|20)\d\d|\d\d)(?=\s?(?:{_OF_YEARS}))"
         ),
         _years,
     ),
-    (
+    SpanClass(
+        "seasons",
+        re.compile(r"(?<![\d./-])(?P<first>\d\d)(?P<between>[-/])(?P<last>\d\d)(?=赛季|财年|学年)"),
+        _years,
+    ),
+    SpanClass(
+        "years to years alone",
+        re.compile(
+            rf"(?<![\d./$¥-])(?P<first>{_CENTURY}\d\d)(?P<between>[-–—])(?P<last>{_CENTURY}\d\d)"
+            rf"(?![\d./-]|\s?(?:{AMOUNT}|[A-Za-z]))"
+        ),
+        _years,
+    ),
+    # 1000年前 is a count.
+    SpanClass(
+        "years",
+        re.compile(
+            r"(?<![\d.])(?<![约近过上逾])(?![1-9]\d?00年(?:[前间来]|的?历史|以[前来]))"
+            r"(?:(?<=公元)|(?<=公元前)|(?<=纪元)|(?=[12]\d{3}年))\d{1,4}(?=年)"
+        ),
+        _digits,
+    ),
+    SpanClass(
+        "years of a thing",
+        re.compile(rf"(?<![\d.,:/$¥-]){_CENTURY}\d\d(?=\s?(?:{_OF_YEARS}))(?!年)"),
+        _digits,
+    ),
+    SpanClass(
+        "short years",
         re.compile(
             # 618年 at the beginning of a clause is a year; elsewhere 276年 is a time.
             r"(?<![^于在自从至到，。；（、\s])[1-9](?:\d[1-9]|[1-9]0)年(?![前后间来以之多的])"
-            r"|(?<!\d)\d\d年(?=0?\d{1,2}月)"
+            r"|(?<!\d)\d\d年(?=0?\d{1,2}月)|(?<![\d.])(?:0\d|[6-9]\d)(?=级|届|版(?!本))"
         ),
-        _years,
+        _year,
     ),
-    (
+    SpanClass(
+        "generations",
         re.compile(r"(?<!\d)(?:[5-9][05]|0[05])(?=后(?![面边来天续]))"),
-        lambda m: chinese_digits(m[0]),
+        _digits,
     ),
-    (
+    SpanClass(
+        "days to days",
+        re.compile(
+            rf"(?<![\d.])(?:{_MONTH}月)?{_DAY}\s?(?P<between>{_BETWEEN})\s?(?P<last>0?[1-9]|[12]\d|3[01])(?=[日号](?![本线]))"
+        ),
+        _days,
+    ),
+    SpanClass(
+        "months",
         re.compile(rf"(?<![\d.]){_MONTH}月(?:{_DAY}(?P<name>[日号]))?"),
         _month_and_day,
     ),
-    (re.compile(rf"(?<![\d.]){_DAY}(?=[日号](?![本线]))"), lambda match: _small(match["day"])),
+    SpanClass(
+        "days",
+        re.compile(rf"(?<![\d.]){_DAY}(?=[日号](?![本线]))"),
+        lambda match: _small(match["day"]),
+    ),
     # Days with a name: 5·12, 9·11, 双11.
-    (
-        re.compile(r"(?<![\d·])(\d{1,2})·(\d{1,2})(?![\d·])"),
-        lambda match: chinese_digits(match[1] + match[2]),
+    SpanClass("days with a name", re.compile(r"(?<![\d·])\d{1,2}·\d{1,2}(?![\d·])"), _digits),
+    SpanClass(
+        "days of shopping", re.compile(r"(?<=双)1[12]"), lambda match: chinese_number(match[0])
     ),
-    (re.compile(r"(?<=双)1[12]"), lambda match: chinese_number(match[0])),
-]
-_TIMES: list[Rule] = [
-    (re.compile(r"(?<=\d)：(?=\d)"), ":"),
-    (
-        re.compile(r"(?<![\d:])(\d{1,2}(?::\d{2})?)\s?([ap])\.?m\b\.?", re.IGNORECASE | re.ASCII),
-        lambda match: f"{_HALVES[match[2].lower()]}{match[1]}",
-    ),
-    (
-        re.compile(r"((?:上午|下午)\d{1,2})(?![\d:点时])"),
-        lambda match: f"{match[1]}点",
-    ),
-    (
-        re.compile(rf"(\d{{1,3}}):(\d{{1,3}})(?=[^\d，。:]{{0,2}}(?:{_CONTESTS}))"),
-        r"\1比\2",
-    ),
-    (re.compile(rf"((?:{_CONTESTS})[^\d，。]{{0,4}}\d{{1,3}}):(\d{{1,3}})(?![\d:])"), r"\1比\2"),
-    (re.compile(rf"(?<![\d:.]){_CLOCK}"), _time),
-    (re.compile(r"(?<=\d):(?=\d)"), "比"),
-    (re.compile(r"(?<=\d[点时])0(?=[1-9](?!\d))"), "零"),
-    (re.compile(r"(?<![\d.])0(?=\d[点时](?:$|[^\d]))"), ""),
-]
-
-
-def read_dates(text: str) -> str:
-    """Return ``text`` with dates and years as words: 2024年05月03日 is 二零二四年五月三日."""
-    return rewrite(text, _DATES)
-
-
-def read_times(text: str) -> str:
-    """Return ``text`` with times of day and scores as words: 下午3:30 is 下午三点三十分."""
-    return rewrite(text, _TIMES)
+)

@@ -1,20 +1,14 @@
-"""Read money, measures, fractions and percentages in Chinese."""
+"""Measures: 60-80km/h, 32万km², 100mg/片, 116°23′, 1米75, and what is counted per something."""
 
 from __future__ import annotations
 
 import re
 
-from ..numbers import chinese_number
-from ..readers import Rule, either, rewrite
-from .numbers import NUMBER, spoken
+from ..numbers import chinese_digits, chinese_number
+from ..readers import either
+from ..spans import SpanClass, fixed
+from .numbers import BETWEEN, WRITTEN, spoken
 
-_CURRENCIES = {
-    "$": "美元", "€": "欧元", "£": "英镑", "¥": "元", "₩": "韩元", "₹": "卢比", "₽": "卢布",
-    "฿": "泰铢", "₫": "越南盾", "A$": "澳元", "HK$": "港元", "US$": "美元", "C$": "加元",
-    "NT$": "新台币", "S$": "新加坡元", "R$": "雷亚尔", "USD": "美元", "EUR": "欧元",
-    "GBP": "英镑", "CNY": "元", "RMB": "元", "HKD": "港元", "JPY": "日元", "AUD": "澳元",
-    "CAD": "加元", "KRW": "韩元", "SGD": "新加坡元", "TWD": "新台币", "CHF": "瑞士法郎",
-}  # fmt: skip
 _UNITS = {
     "m2": "平方米", "km2": "平方公里", "cm2": "平方厘米", "mm2": "平方毫米", "m3": "立方米",
     "cm3": "立方厘米", "dm3": "立方分米", "km": "公里", "m": "米", "dm": "分米", "cm": "厘米",
@@ -34,112 +28,89 @@ _UNITS = {
     "Ω": "欧", "kΩ": "千欧", "°C": "摄氏度", "°F": "华氏度", "rpm": "转每分", "ft": "英尺",
     "lb": "磅", "oz": "盎司", "mph": "英里每小时", "ppm": "百万分之一", "bpm": "次每分",
     "Mbps": "兆比特每秒", "Gbps": "吉比特每秒", "fps": "帧每秒", "kph": "公里每小时",
-    "IU": "国际单位",
+    "IU": "国际单位", "U/L": "单位每升", "GB": "GB", "MB": "MB", "KB": "KB", "TB": "TB", "PB": "PB",
+    "Gb": "Gb", "Mb": "Mb", "Kbps": "千比特每秒", "kbps": "千比特每秒", "bp": "个基点",
+    "BP": "个基点", "bps": "个基点", "bar": "巴", "psi": "磅每平方英寸",
+    "N·m": "牛米", "Nm": "牛米", "kN": "千牛", "kVA": "千伏安", "Ah": "安时", "px": "像素",
+    "ng": "纳克", "pg": "皮克", "μL": "微升", "µL": "微升", "TWh": "太瓦时", "GWh": "吉瓦时",
+    "MWh": "兆瓦时", "keV": "千电子伏", "eV": "电子伏", "MJ": "兆焦", "hm2": "公顷", "nmi": "海里",
 }  # fmt: skip
 # What may be divided by, in letters and in Chinese.
-_DIVISORS = {**_UNITS, "d": "天"}
+_DIVISORS = {**_UNITS, "d": "天", "s2": "平方秒", "kgf": "公斤力"}
 _CHINESE_DIVISORS = (
-    "平方米|平方公里|立方米|公斤|千克|公里|小时|分钟|分|秒|天|日|周|月|年|人|次|斤|吨|升|克|米|个|件|套|户|亩|晚|"
-    "月份|季度|期|节|课时|班|平|度|千瓦时|杯|瓶|箱|盒"
+    "平方米|平方公里|立方米|公斤|千克|公里|小时|分钟|分|秒|天|日|周|月|年|人|次|斤|吨|升|克|米|个|件|户|亩|晚|"
+    "月份|季度|期|节|课时|班|平|度|千瓦时|杯|瓶|箱|盒|片|粒|支|袋|包|例|台|辆|票|股|桶|盎司|字|千字|年度|学期|学年|场|位|床|间|餐|桌|单|条|株|枚|册|套|头|只|吨公里|方"
 )
-_SCALES = "千亿|百亿|十亿|千万|百万|十万|亿|万|千|百"
-
-
-def _fraction(match: re.Match[str]) -> str:
-    sign = "负" if match["sign"] else ""
-    whole = f"{chinese_number(match['whole'])}又" if match["whole"] else ""
-    above, below = match["above"], match["below"]
-    if above == below:
-        return match[0].replace("/", "比")
-    return f"{sign}{whole}{chinese_number(below)}分之{chinese_number(above)}"
-
-
-def _part(match: re.Match[str]) -> str:
-    sign = "负" if match["sign"] in ("-", "−", "负") else ""
-    whole = "百" if match["mark"] == "%" else "千"
-    number = "百" if match[0] == "100%" else chinese_number(match["number"])
-    return f"{sign}{whole}分之{number}"
+_SIDES = {"N": "北纬", "S": "南纬", "E": "东经", "W": "西经"}
+_MEASURE = re.compile(
+    rf"(?<![A-Za-z\d.])(?<![A-Za-z] )(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?)?(?P<number>{WRITTEN})"
+    rf"\s?(?P<scale>[百千万亿]{{0,2}})\s?(?P<unit>{either(_UNITS)})"
+    rf"(?:\s?/\s?(?P<count>1\d{{1,3}})?(?P<divisor>{either(_DIVISORS)}|{_CHINESE_DIVISORS}))?"
+    r"(?![A-Za-z0-9])"
+)
+_PER = rf"(?={_CHINESE_DIVISORS}|(?:{either(_DIVISORS)})(?![A-Za-z0-9]))"
+_ARC = re.compile(
+    r"(?<![\d.])(?P<degrees>\d{1,3}(?:\.\d{1,8})?)\s?°\s?"
+    r"(?:(?P<minutes>\d{1,2}(?:\.\d{1,6})?)\s?[′']\s?(?:(?P<seconds>\d{1,2}(?:\.\d{1,4})?)\s?(?:[″\"]|''|′′))?)?"
+    r"\s?(?P<side>[NSEW](?![A-Za-z]))?"
+)
 
 
 def _measure(match: re.Match[str]) -> str:
     number, unit, divisor = match["number"], match["unit"], match["divisor"]
+    low = f"{spoken(match['low'])}到" if match["low"] else ""
     if unit == "ppm":
-        return f"百万分之{chinese_number(number)}"
-    said = "两" if number == "2" else spoken(number)
+        return f"百万分之{low}{chinese_number(number)}"
+    said = low + ("两" if number == "2" else spoken(number)) + match["scale"]
     name = _UNITS[unit]
     if divisor is None:
         return said + name
     if (unit, divisor) == ("km", "h"):
         return f"每小时{said}{name}"
     count = match["count"] or ""
-    return f"{said}{name}每{chinese_number(count) if count else ''}{_DIVISORS[divisor]}"
+    per = _DIVISORS.get(divisor, divisor)
+    return f"{said}{name}每{chinese_number(count) if count else ''}{per}"
 
 
-_MONEY: list[Rule] = [
-    (re.compile(r"(?<=\d)\.00?(?=元|块|美元|欧元)"), ""),
-    (
-        re.compile(rf"(?<![A-Za-z])({either(_CURRENCIES)})\s?({NUMBER})({_SCALES})?"),
-        lambda match: f"{match[2]}{match[3] or ''}{_CURRENCIES[match[1]]}",
-    ),
-    (
-        re.compile(rf"({NUMBER})({_SCALES})?\s?(€|£|USD|EUR|RMB|CNY)(?![A-Za-z\d])"),
-        lambda match: f"{match[1]}{match[2] or ''}{_CURRENCIES[match[3]]}",
-    ),
-]
-_MEASURES: list[Rule] = [
-    # Blood pressure is two numbers with one unit.
-    (re.compile(r"(\d{2,3})\s?/\s?(\d{2,3})(?=\s?mmHg)"), r"\1，\2"),
-    (
+def _per(match: re.Match[str]) -> str:
+    return f"{match['unit']}每{_DIVISORS[match['divisor']]}"
+
+
+def _arc(match: re.Match[str]) -> str | None:
+    """Return 东经一百一十六度二十三分 for 116°23′E; what is in degrees alone is no arc."""
+    side, minutes, seconds = match["side"], match["minutes"], match["seconds"]
+    if not side and not minutes:
+        return None
+    before = match.string[max(0, match.start() - 1) : match.start()]
+    said = _SIDES[side] if side and before not in ("纬", "经") else ""
+    said += f"{chinese_number(match['degrees'])}度"
+    said += f"{chinese_number(minutes)}分" if minutes else ""
+    return said + (f"{chinese_number(seconds)}秒" if seconds else "")
+
+
+MEASURES = (
+    SpanClass("arcs", _ARC, _arc),
+    SpanClass("measures", _MEASURE, _measure),
+    SpanClass(
+        "units in letters per something",
         re.compile(
-            rf"(?<![A-Za-z])(?<![A-Za-z] )(?P<number>{NUMBER})\s?(?P<unit>{either(_UNITS)})"
-            rf"(?:\s?/\s?(?P<count>1\d{{1,3}})?(?P<divisor>{either(_DIVISORS)}))?(?![A-Za-z0-9])"
+            rf"(?<=[\d百千万亿])(?P<unit>[\u4e00-\u9fff]{{0,3}})\s?/\s?"
+            rf"(?P<divisor>{either(_DIVISORS)})(?![A-Za-z0-9])"
         ),
-        _measure,
+        _per,
     ),
-    (
+    SpanClass(
+        "units per something",
         re.compile(
-            rf"(?<=[\d百千万亿])([\u4e00-\u9fff]{{1,3}})/({_CHINESE_DIVISORS}|(?:{either(_DIVISORS)})(?![A-Za-z0-9]))"
+            rf"(?<=[\d百千万亿])(?P<unit>[\u4e00-\u9fff]{{0,3}})\s?/\s?(?={_CHINESE_DIVISORS})"
         ),
-        lambda match: f"{match[1]}每{_DIVISORS.get(match[2], match[2])}",
+        lambda match: f"{match['unit']}每",
     ),
-    (re.compile(r"(?<=\d)\s?°"), "度"),
-    (re.compile(r"(?<=\d)[wW](?=[^A-Za-z]|$)"), "万"),
-]
-_FRACTIONS: list[Rule] = [
-    (re.compile(rf"({NUMBER})\s?[-–—~～至到]\s?(?={NUMBER}%)"), r"\1%到"),
-    (re.compile(rf"(?P<sign>(?<![A-Za-z\d)%])[-−]|负)?(?P<number>{NUMBER})(?P<mark>[%‰])"), _part),
-    (
-        re.compile(
-            rf"(?P<sign>(?<![A-Za-z\d)%])[-−])?(?:(?P<whole>{NUMBER})(?P<rest>又))?(?P<number>[百千万]|\d{{1,20}})分之(?P<above>\d{{1,20}})"
-        ),
-        lambda match: (
-            ("负" if match["sign"] else "")
-            + (chinese_number(match["whole"]) if match["whole"] else "")
-            + (match["rest"] or "")
-            + (match["number"] if match["number"] in "百千万" else chinese_number(match["number"]))
-            + f"分之{chinese_number(match['above'])}"
-        ),
+    SpanClass(
+        "parts of a metre or second",
+        re.compile(r"(?<=\d[米秒])\d\d(?![\d.]|\s?[个次米秒分人])"),
+        lambda match: chinese_digits(match[0]),
     ),
-    (
-        re.compile(
-            r"(?P<sign>(?<![A-Za-z\d)%])[-−]|负)?(?:(?P<whole>\d{1,9})(?:又|\s))?(?<![\d/.])(?P<above>\d{1,6})\s?/\s?"
-            r"(?P<below>[1-9]\d{0,5})(?![\d/.])"
-        ),
-        _fraction,
-    ),
-]
-
-
-def read_money(text: str) -> str:
-    """Return ``text`` with the names of currencies behind their amounts."""
-    return rewrite(text, _MONEY)
-
-
-def read_measures(text: str) -> str:
-    """Return ``text`` with measures as words: 60km/h is 每小时六十公里."""
-    return rewrite(text, _MEASURES)
-
-
-def read_fractions(text: str) -> str:
-    """Return ``text`` with fractions and percentages as words: 1/5 is 五分之一."""
-    return rewrite(text, _FRACTIONS)
+    SpanClass("degrees", re.compile(r"(?<=\d)\s?°"), fixed("度")),
+    SpanClass("ten thousands", re.compile(r"(?<=\d)[wW](?![A-Za-z])"), fixed("万")),
+)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import re
 
 from ..numbers import chinese_digits, chinese_number
+from ..spans import SpanClass
 
 NUMBER = r"\d{1,20}(?:\.\d{1,20})?"  # longer runs are read digit by digit before
+# A number as people write it, with or without commas, and what they put between two of them.
+WRITTEN = r"(?:\d{1,3}(?:,\d{3}){1,5}(?:\.\d{1,20})?(?!\d)|\d{1,20}(?:\.\d{1,20})?)"
+BETWEEN = "[-–—~～至到]"
 
 # What is counted with 两. 二年级, 二次元 and 二分之一 are no counts.
 _COUNTED = (
@@ -16,6 +20,11 @@ _COUNTED = (
     "户|大(?!于)|国|地|方|边|侧|端|者|半|百|千|万|亿|兆|美元|欧元|英镑|日元|港元|韩元|平方|立方|瓦|伏|千瓦|步|轮|期|则|"
     "幅|顶|扇|盏|朵|滴|片|群|批|队|组|串|股|道|处|所|栋|幢|桌|节|课|回|趟|番|顿|刻|星期|礼拜|夜|晚|世纪|款|声|拳|"
     "局|盘|胜|连|度|摄氏度|毫秒|公顷|亩|里|英里|英寸|英尺|寸|尺|页|章|封|副|桶|箱|罐|车|船|帧|票|成|折|厢|院)"
+)
+# What makes a number before it an amount rather than a name: 给110元, 订单100多个, 代码5000行.
+AMOUNT = (
+    r"[%个人位名元块台条部次件行页字多余几万亿千份年月天克吨米分秒岁只辆家斤篇张本公两倍里度点口支头粒"
+    r"瓶箱杯袋盒种类层间套户组座棵双根段辈]|小时|美元|平方?米|立方|厘米|毫米|毫升|升"
 )
 _LEADING_TWO = re.compile(r"二(?=[百千万亿兆])")
 # A number, and what decides how it is said.
@@ -57,3 +66,20 @@ def _placed(match: re.Match[str]) -> str:
     if number == "2" and counted and not before:
         return f"两{counted}"
     return f"{before}{chinese_number(number) if before else spoken(number)}{counted}"
+
+
+def _thousands(match: re.Match[str]) -> str:
+    """Return 一千五百 for 1.5k."""
+    return spoken(match[1] + (match[2] or "").ljust(3, "0"))
+
+
+THOUSANDS = (
+    SpanClass(
+        "thousands",
+        re.compile(
+            r"(?<![A-Za-z\d.])(\d{1,4})(?:\.(\d{1,3}))?k"
+            r"(?![A-Za-z\d]|视频|画质|分辨率|屏|电视|显示器|高清|超清|蓝光)"
+        ),
+        _thousands,
+    ),
+)

@@ -5,6 +5,8 @@ Where a value is said in several ways, the words are a regular expression of the
 
 from __future__ import annotations
 
+import re
+
 _SMALL = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
     "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
@@ -99,12 +101,16 @@ def han_call(written: str) -> str:
 
 
 def han(value: int) -> str:
-    """Return a number below 10 ** 12 as Mandarin says it."""
+    """Return the ways to say a number below 10 ** 12 in Mandarin, such as 两百 and 二百."""
+    return re.sub("二(?=[百千万亿])", "(二|两)", _han(value))
+
+
+def _han(value: int) -> str:
     if value >= 10**4:
         size, name = (10**8, "亿") if value >= 10**8 else (10**4, "万")
         high, low = divmod(value, size)
         gap = "零" if low and low < size // 10 else ""
-        return han(high) + name + (gap + _inner(low) if low else "")
+        return _han(high) + name + (gap + _inner(low) if low else "")
     words = _inner(value) if value else "零"
     return words[1:] if words.startswith("一十") else words
 
@@ -118,7 +124,7 @@ def han_decimal(written: str) -> str:
 def _inner(value: int) -> str:
     """Return a number inside of another one, where ten is 一十."""
     if value >= 10**4:
-        return han(value)
+        return _han(value)
     words = ""
     for size, name in ((1000, "千"), (100, "百"), (10, "十"), (1, "")):
         digit = value // size % 10

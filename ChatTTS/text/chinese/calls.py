@@ -1,0 +1,48 @@
+"""Numbers to call: telephones with their extensions, services such as 119, 95588 and 12306."""
+
+from __future__ import annotations
+
+import re
+
+from ..spans import SpanClass
+from .numbers import AMOUNT, by_digits, in_groups
+
+_SERVICE = r"(?:11[0-9]|12[02]|12[13]\d{2}|9[56]\d{3,4}|100(?:86|10|00|01|50)|1[02]0\d{2})"
+_DIAL = "(?:(?<=拨打)|(?<=拨)|(?<=致电)|(?<=呼叫)|(?<=拨打了)|(?<=拨了))"
+_CALL = "(?:(?<=打)|(?<=打了)|(?<=叫)|(?<=叫了)|(?<=喊)|(?<=联系)|(?<=咨询)|(?<=给)|(?<=按))"
+_AFTER = (
+    "报警|急救|火警|匪警|救护车|消防|热线|市民热线|电话|客服|来电|平台|短信|出警|指挥中心|调度|打来|接线|"
+    "投诉|专线"
+)
+_NO_AMOUNT = rf"(?!\d|\.\d|\s?(?:{AMOUNT}))"
+_EXTENSION = r"(?:\s?(?:转|分机|-)\s?(?P<extension>\d{1,6})(?!\d|号|个))?"
+# A mobile number, one of a land line, one of a service.
+_PHONE = re.compile(
+    r"(?:(?<!\d)(?:\+?86[\s-]?)?1[3-9]\d[\s-]?\d{4}[\s-]?\d{4}(?!\d)"
+    r"|(?<![\d-])[(（]?0\d{2,3}[)）\s-]{1,2}\d{3,4}[\s-]?\d{4}(?!\d)|(?<![\d-])0\d{9,11}(?![\d-])"
+    rf"|(?<![\d-])[48]00-?\d{{3,4}}-?\d{{3,4}}(?!\d)){_EXTENSION}(?![\d-])"
+)
+
+
+def _phone(match: re.Match[str]) -> str:
+    extension = match["extension"]
+    number = match.string[match.start() : match.start("extension")] if extension else match[0]
+    said = ("加" if number.startswith("+") else "") + in_groups(number)
+    return f"{said}转{by_digits(extension)}" if extension else said
+
+
+def _digits(match: re.Match[str]) -> str:
+    return by_digits(match[0])
+
+
+CALLS = (
+    SpanClass("telephones", _PHONE, _phone),
+    SpanClass(
+        "numbers that are dialled",
+        re.compile(rf"{_DIAL}\s?\d{{3,12}}{_NO_AMOUNT}"),
+        _digits,
+    ),
+    SpanClass("services that are called", re.compile(rf"{_CALL}{_SERVICE}{_NO_AMOUNT}"), _digits),
+    SpanClass("services", re.compile(rf"(?<![\d.]){_SERVICE}(?=\s?(?:{_AFTER}))"), _digits),
+    SpanClass("services alone", re.compile(r"\A(?:11[09]|12[02]|114)\Z"), _digits),
+)

@@ -1,0 +1,84 @@
+"""Times of day and lengths of time with colons: 下午3:30, 8:00 a.m., 09:15:32.5, 用时3:45."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import chinese_digits, chinese_number
+from ..spans import SpanClass
+
+_HALVES = {"a": "上午", "p": "下午"}
+CLOCK = (
+    r"(?P<hour>[01]?\d|2[0-4])[:：](?P<minute>[0-5]\d)"
+    r"(?:[:：](?P<second>[0-5]\d)(?:[.,](?P<part>\d{1,9}))?)?"
+)
+_ALONE, _END = r"(?<![\d.])(?<!\d[:：])", r"(?![\d:：])"
+_LENGTHS = "时长|用时|耗时|历时|片长|成绩为?|配速|计时|倒计时|全长|净时间"
+
+
+def small(written: str) -> str:
+    """Return a number of two digits in words, without its leading zero."""
+    return chinese_number(str(int(written)))
+
+
+def sixtieth(written: str) -> str:
+    """Return minutes or seconds in words: 05 is 零五."""
+    return ("零" if written[0] == "0" and written != "00" else "") + small(written)
+
+
+def say_clock(match: re.Match[str]) -> str:
+    """Return the words for a match of ``CLOCK``; 2:02 is 两点零二分."""
+    hour, minute, second = int(match["hour"]), match["minute"], match["second"]
+    said = f"{'两' if hour == 2 else chinese_number(str(hour))}点"
+    if second:
+        part = f"点{chinese_digits(match['part'])}" if match["part"] else ""
+        return f"{said}{sixtieth(minute)}分{sixtieth(second)}{part}秒"
+    return said if minute == "00" else f"{said}{sixtieth(minute)}分"
+
+
+def _half(match: re.Match[str]) -> str:
+    hour, minute = int(match["hour"]), match["minute"]
+    said = f"{'两' if hour == 2 else chinese_number(str(hour))}点"
+    rest = f"{sixtieth(minute)}分" if minute and minute != "00" else ""
+    return _HALVES[match["half"].lower()] + said + rest
+
+
+def _length(match: re.Match[str]) -> str:
+    """Return 三分四十五秒 for 3:45 and 两小时零一分零九秒 for 2:01:09."""
+    parts = re.findall(r"\d+", match["length"].partition(".")[0])
+    names = ("小时", "分", "秒")[-len(parts) :]
+    first = "两" if parts[0] in ("2", "02") else small(parts[0])
+    said = [first, *map(sixtieth, parts[1:])]
+    part = match["length"].partition(".")[2]
+    if part:
+        said[-1] += f"点{chinese_digits(part)}"
+    return match["word"] + "".join(map("".join, zip(said, names, strict=True)))
+
+
+TIMES = (
+    SpanClass(
+        "lengths of time",
+        re.compile(
+            rf"(?P<word>(?:{_LENGTHS})(?:是|：|:|\s)?)"
+            r"(?P<length>\d{1,3}(?:[:：][0-5]\d){1,2}(?:\.\d{1,3})?)(?![\d:：])"
+        ),
+        _length,
+    ),
+    SpanClass(
+        "halves of the day",
+        re.compile(
+            rf"{_ALONE}(?P<hour>\d{{1,2}})(?:[:：](?P<minute>\d{{2}}))?\s?(?P<half>[ap])\.?m\b\.?",
+            re.IGNORECASE | re.ASCII,
+        ),
+        _half,
+    ),
+    SpanClass("times of day", re.compile(rf"{_ALONE}{CLOCK}{_END}"), say_clock),
+    SpanClass(
+        "zeros of minutes",
+        re.compile(r"(?<=\d[点时])0(?=[1-9](?!\d))"),
+        lambda match: "零",
+    ),
+    SpanClass(
+        "zeros of hours", re.compile(r"(?<![\d.])0(?=\d[点时](?!\d?\d时))"), lambda match: ""
+    ),
+)

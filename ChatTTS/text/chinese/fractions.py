@@ -1,0 +1,64 @@
+"""Fractions and shares: 1/5, 3又2分之1, 20-30%, 4.5‰."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import chinese_number
+from ..spans import SpanClass
+from .numbers import BETWEEN, WRITTEN
+
+_WHOLES = {"%": "百", "‰": "千", "‱": "万"}
+_MINUS = r"(?P<sign>(?<![A-Za-z\d)%])[-−]|负)?"
+
+
+def _share(match: re.Match[str]) -> str:
+    """Return 百分之二十到百分之三十 for 20-30%; each number has its 百分之."""
+    whole = f"{_WHOLES[match['mark']]}分之"
+    sign = "负" if match["sign"] else ""
+    low = f"{sign}{whole}{chinese_number(match['low'])}到" if match["low"] else ""
+    number = "百" if match["number"] + match["mark"] == "100%" else chinese_number(match["number"])
+    return f"{low}{'' if low else sign}{whole}{number}"
+
+
+def _fraction(match: re.Match[str]) -> str:
+    sign = "负" if match["sign"] else ""
+    whole = f"{chinese_number(match['whole'])}又" if match["whole"] else ""
+    above, below = chinese_number(match["above"]), chinese_number(match["below"])
+    if above == below:
+        return f"{sign}{whole}{above}比{below}"
+    return f"{sign}{whole}{below}分之{above}"
+
+
+def _spelled(match: re.Match[str]) -> str:
+    sign = "负" if match["sign"] else ""
+    whole = f"{chinese_number(match['whole'])}又" if match["whole"] else ""
+    below = match["below"] if match["below"] in "百千万" else chinese_number(match["below"])
+    return f"{sign}{whole}{below}分之{chinese_number(match['above'])}"
+
+
+FRACTIONS = (
+    SpanClass(
+        "shares",
+        re.compile(
+            rf"{_MINUS}(?<![\d.])(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?)?(?P<number>{WRITTEN})"
+            r"\s?(?P<mark>[%‰‱])"
+        ),
+        _share,
+    ),
+    SpanClass(
+        "fractions in words",
+        re.compile(
+            rf"{_MINUS}(?:(?P<whole>{WRITTEN})又)?(?P<below>[百千万]|\d{{1,20}})分之(?P<above>{WRITTEN})"
+        ),
+        _spelled,
+    ),
+    SpanClass(
+        "fractions",
+        re.compile(
+            rf"{_MINUS}(?:(?P<whole>\d{{1,9}})(?:又|\s))?(?<![\d/.])(?P<above>\d{{1,6}})\s?/\s?"
+            r"(?P<below>[1-9]\d{0,5})(?![\d/.])"
+        ),
+        _fraction,
+    ),
+)

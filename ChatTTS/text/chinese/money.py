@@ -1,0 +1,45 @@
+"""Sums of money: ￥199, $1.5亿, ¥100-200, HK$5k, 50EUR."""
+
+from __future__ import annotations
+
+import re
+
+from ..readers import either
+from ..spans import SpanClass, fixed
+from .numbers import BETWEEN, WRITTEN, spoken
+
+_CURRENCIES = {
+    "$": "美元", "€": "欧元", "£": "英镑", "¥": "元", "₩": "韩元", "₹": "卢比", "₽": "卢布",
+    "฿": "泰铢", "₫": "越南盾", "A$": "澳元", "HK$": "港元", "US$": "美元", "C$": "加元",
+    "NT$": "新台币", "S$": "新加坡元", "R$": "雷亚尔", "USD": "美元", "EUR": "欧元",
+    "GBP": "英镑", "CNY": "元", "RMB": "元", "HKD": "港元", "JPY": "日元", "AUD": "澳元",
+    "CAD": "加元", "KRW": "韩元", "SGD": "新加坡元", "TWD": "新台币", "CHF": "瑞士法郎",
+}  # fmt: skip
+_SIGNS = ("€", "£", "$", "¥", "₩", "₽", "₹")
+_BEHIND = either(name for name in _CURRENCIES if name.isalpha() or name in _SIGNS)
+_SCALES = {"k": "千", "K": "千", "M": "百万", "m": "百万", "B": "十亿", "bn": "十亿"}
+_SCALE = rf"(?P<scale>千亿|百亿|十亿|千万|百万|十万|亿|万|千|百|(?:{either(_SCALES)})(?![A-Za-z]))?"
+_BEFORE = re.compile(
+    rf"(?<![A-Za-z])(?P<name>{either(_CURRENCIES)})\s?(?P<minus>[-−]?)"
+    rf"(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?(?:(?P=name)\s?)?)?(?P<number>{WRITTEN}){_SCALE}"
+)
+_AFTER = re.compile(
+    rf"(?<![A-Za-z\d.])(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?)?(?P<number>{WRITTEN}){_SCALE}\s?"
+    rf"(?P<minus>)(?P<name>{_BEHIND})(?![A-Za-z\d])"
+)
+
+
+def _say(match: re.Match[str]) -> str:
+    number = re.sub(r"\.00?\Z", "", match["number"])
+    low = f"{spoken(match['low'])}到" if match["low"] else ""
+    scale = _SCALES.get(match["scale"] or "", match["scale"] or "")
+    minus = "负" if match["minus"] else ""
+    amount = "两" if number == "2" else spoken(number)
+    return f"{minus}{low}{amount}{scale}{_CURRENCIES[match['name']]}"
+
+
+MONEY = (
+    SpanClass("money", _BEFORE, _say),
+    SpanClass("money before its name", _AFTER, _say),
+    SpanClass("round sums", re.compile(r"(?<=\d)\.00?(?=元|块|美元|欧元|[万亿])"), fixed("")),
+)

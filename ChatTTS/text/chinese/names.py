@@ -1,0 +1,157 @@
+"""Numbers that are names of things: rooms, roads, flights, trains, plates, models, institutions."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import chinese_digits, chinese_number
+from ..spans import SpanClass
+from .numbers import AMOUNT, by_digits
+
+_ROOMS = (
+    "室|号?房(?!间?数|价|产|贷|地|屋|子|型|租|源|企)|会议室|教室|包厢|包间|病房|寝室|宿舍|机房|办公室|"
+    "实验室|号?房间(?!数)"
+)
+_PLACES = "登机口|检票口|候机厅|展位|展台|摊位|机位|车位|铺位|座(?!位数|客)|号?出口|入口|航站楼"
+_WAYS = r"[国省县乡]道|[^\d，。；、]{0,6}(?:高速|公路|快速路|绕城)"
+_PROVINCES = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼"
+_RIDE = "(?:(?<=坐)|(?<=乘)|(?<=搭)|(?<=车次)|(?<=车次：))"
+_INSTITUTIONS = (
+    "医院|部队|工厂|厂(?![家房])|中学|研究所|艺术区|文化园|基地|高地|"
+    "事件|事变|惨案|政变|计划|工程|晚会|购物节|大促|工作制"
+)
+_CURRENCIES = "USD|EUR|GBP|CNY|RMB|HKD|JPY|AUD|CAD|KRW|SGD|TWD|CHF|NTD"
+
+
+def _digits(written: str) -> str:
+    """Return a name's number: digits one by one, where it has more than two."""
+    return by_digits(written) if len(written) > 2 or written[0] == "0" else chinese_number(written)
+
+
+def _room(match: re.Match[str]) -> str:
+    """Return 三杠二杠幺五零二 for 3-2-1502; behind a letter there is no word for the dash."""
+    said = re.sub(r"(?<=[A-Z])-", "", match[0])
+    return re.sub(r"\d+", lambda number: _digits(number[0]), said).replace("-", "杠")
+
+
+def _train(match: re.Match[str]) -> str:
+    number = match["number"]
+    return match["letter"] + (chinese_digits(number) if len(number) == 1 else by_digits(number))
+
+
+def _each_digit(match: re.Match[str]) -> str:
+    return "".join(by_digits(sign) or sign for sign in re.sub(r"[·\s-]", "", match[0]))
+
+
+def _model(match: re.Match[str]) -> str | None:
+    """Return a model's number digit by digit; one in round hundreds, as in A100, is a number."""
+    number = match["number"]
+    gap = " " if match["gap"] == " " else ""
+    if number.endswith("00"):
+        return None if not match["gap"] else f"{match['letters']} {chinese_number(number)}"
+    return match["letters"] + gap + chinese_digits(number)
+
+
+def _processor(match: re.Match[str]) -> str:
+    first, second = match["first"], match["second"]
+    said = chinese_number(second) if second.endswith("000") else chinese_digits(second)
+    return f"{match['letters']}{chinese_number(first)} {said}"
+
+
+_TRAIN = r"(?P<letter>[GDCZTKYLS])(?P<number>\d{1,4})"
+
+NAMES = (
+    SpanClass(
+        "rooms",
+        re.compile(
+            rf"(?<![A-Za-z\d.-])(?:[A-Z]-?|(?:[A-Z]?\d{{1,2}}-){{1,2}})?(?!20\d\d年)\d{{3,4}}(?=\s?(?:{_ROOMS}))"
+        ),
+        _room,
+    ),
+    SpanClass(
+        "rooms behind their house",
+        re.compile(r"(?:(?<=[栋座幢])|(?<=单元))[1-9]\d{2,3}(?![\d.]|[号元米层平万亿个])"),
+        lambda match: by_digits(match[0]),
+    ),
+    SpanClass(
+        "rooms in a row",
+        re.compile(r"(?<![\w.-])\d{1,2}-\d{1,2}-(?!(?:19|20)\d\d)\d{3,4}(?![\w.-])", re.ASCII),
+        _room,
+    ),
+    SpanClass(
+        "places of a building",
+        re.compile(rf"(?<![A-Za-z\d.-])[A-Z]-?\d{{1,4}}(?=\s?(?:{_PLACES}))"),
+        _room,
+    ),
+    SpanClass(
+        "roads",
+        re.compile(
+            rf"(?<![A-Za-z\d.])[GSXY]\d{{1,4}}(?={_WAYS})|(?<![A-Za-z\d.])\d{{3}}(?=[国省县乡]道)"
+        ),
+        _room,
+    ),
+    SpanClass(
+        "trains",
+        re.compile(rf"(?<![A-Za-z]){_TRAIN}(?=次|号?列车|高铁|动车|号车)"),
+        _train,
+    ),
+    SpanClass("trains that are taken", re.compile(rf"{_RIDE}{_TRAIN}(?!\d)"), _train),
+    SpanClass(
+        "flights",
+        re.compile(
+            r"(?<![A-Za-z\d])(?:[A-Z]{2}|[A-Z]\d|\d[A-Z])\s?\d{3,4}(?=次?航班|次|号?客机|班机)"
+            r"|(?:(?<=航班)|(?<=航班号)|(?<=航班：)|(?<=航班号：))[A-Z]{2}\s?\d{3,4}(?!\d)"
+        ),
+        _each_digit,
+    ),
+    SpanClass(
+        "plates",
+        re.compile(rf"[{_PROVINCES}][A-Z][·\s-]?[A-Z\d]{{5,6}}(?![A-Za-z\d])"),
+        _each_digit,
+    ),
+    SpanClass(
+        "institutions and events",
+        re.compile(rf"(?<![\d.:,第])(?!\d{{1,2}}00)\d{{3,4}}(?={_INSTITUTIONS})"),
+        lambda match: chinese_digits(match[0]),
+    ),
+    SpanClass(
+        "aircraft",
+        re.compile(rf"(?<![\d.,:$¥A-Za-z])7[0-8]7(?![\d.,:%]|\s?(?:{AMOUNT}))"),
+        lambda match: chinese_digits(match[0]),
+    ),
+    SpanClass(
+        "processors",
+        re.compile(
+            r"(?<![A-Za-z\d-])(?P<letters>[A-Za-z]{1,5})(?P<first>\d{1,2})-(?P<second>\d{4,5})(?![\d.-])"
+        ),
+        _processor,
+    ),
+    SpanClass(
+        "models",
+        re.compile(
+            rf"(?<![A-Za-z\d.-])(?!{_CURRENCIES})(?P<letters>[A-Z]{{1,5}})"
+            rf"(?P<gap>(?<=[A-Z]{{2}}) |-?)(?P<number>[1-9]\d{{2,4}})"
+            rf"(?![\d.,:+/-]\d|[\d%℃°]|\s?(?:{AMOUNT}))"
+        ),
+        _model,
+    ),
+    # 666 and 88888, as people write them in a chat; 111 alone is a number.
+    SpanClass(
+        "repeated digits",
+        re.compile(
+            rf"(?<![\d.,:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])([2-9])\1{{2,9}}"
+            rf"(?![\d%℃°]|[.,:/-]\d|\s?(?:{AMOUNT}))"
+        ),
+        lambda match: chinese_digits(match[0]),
+    ),
+    # Days of shopping, kinds of universities, hours of work.
+    SpanClass(
+        "words of digits",
+        re.compile(
+            r"(?<![\d第.])(?:(?:618|996)(?![\d.]|[个元块人名次米件台年月天号分公平万亿%页]))"
+            r"|(?<![\d.])(?:985|211|007|520)(?=活动|表白|[、和]?211|[、和]?985|"
+            r"[^\d，。]{0,3}(?:高校|院校|大学|毕业|名校))"
+        ),
+        lambda match: chinese_digits(match[0]),
+    ),
+)

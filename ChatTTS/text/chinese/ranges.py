@@ -1,0 +1,53 @@
+"""Signs between two numbers, dates or measures, and before a number: 到, 比, 减, 负, 约, 大于."""
+
+from __future__ import annotations
+
+import re
+
+from ..spans import SpanClass, fixed
+from .numbers import NUMBER
+
+_LOOK_BACK = 12  # characters: the number before a dash
+_NUMBER_BEFORE = re.compile(r"(?<![\d.,-])\d{1,4}(?:\.\d{1,4})?\Z")
+_AMOUNT_NEXT = r"(?=\s?[-−]?[A-Z]{0,3}[$€£¥₩₹₽฿₫]?\s?\d)"
+# Words that end in a number of a series: 歼-20, 东风-41, 长征-5. It is no negative one.
+_SERIES = (
+    "(?:(?<=[歼轰运直教强伊米苏图])|(?<=东风|长征|神舟|嫦娥|天宫|天舟|巨浪|红旗|鹰击|霹雳|火星|"
+    "金星|风云|北斗|海燕|实践|高分|联盟|土星|猎鹰|翼龙|彩虹|攻击|波音|空客))"
+)
+
+
+def _dash(match: re.Match[str]) -> str:
+    """Return 到, or 比 for a score: 3-2 goes down."""
+    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+    first = _NUMBER_BEFORE.search(before)
+    second = match["second"]
+    if first is None or second is None or "-" not in match[0]:
+        return "到"
+    return "比" if float(first[0]) > float(second) else "到"
+
+
+RANGES = (
+    SpanClass("series", re.compile(rf"{_SERIES}-(?=\d)"), fixed("")),
+    SpanClass("differences", re.compile(r"(?<=\d)\s?-\s?(?=\d+\s?=)"), fixed("减")),
+    SpanClass(
+        "spans of dates and measures",
+        re.compile(
+            r"(?:(?<=\d[日号月年点时分秒天周元米克度岁%℃万亿千百])|(?<=\d:\d\d)|(?<=\d：\d\d)|(?<=°C)|(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{2}))"
+            r"\s?[-–—~～]\s?(?=[$¥]?\d)"
+        ),
+        fixed("到"),
+    ),
+    SpanClass("tildes", re.compile(r"(?<=[\d%])\s?[~～]\s?(?=-?[$¥]?\d)"), fixed("到")),
+    SpanClass("minuses", re.compile(rf"(?<![A-Za-z\d)）%])[-−](?={NUMBER})"), fixed("负")),
+    SpanClass(
+        "dashes",
+        re.compile(r"(?<=\d)\s?[-–—]\s?(?=(?P<second>\d{1,4}(?:\.\d{1,4})?)(?![\d-]|\.\d)|\d)"),
+        _dash,
+    ),
+    SpanClass("about", re.compile(rf"(?<![\dA-Za-z%])[~～≈]\s?{_AMOUNT_NEXT}"), fixed("约")),
+    SpanClass("at most", re.compile(rf"\s?(?:≤|<=|⩽|≦)\s?{_AMOUNT_NEXT}"), fixed("小于等于")),
+    SpanClass("at least", re.compile(rf"\s?(?:≥|>=|⩾|≧)\s?{_AMOUNT_NEXT}"), fixed("大于等于")),
+    SpanClass("less", re.compile(rf"\s?<\s?{_AMOUNT_NEXT}"), fixed("小于")),
+    SpanClass("more", re.compile(rf"(?<![-=<])\s?>\s?{_AMOUNT_NEXT}"), fixed("大于")),
+)

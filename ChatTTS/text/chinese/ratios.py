@@ -1,0 +1,126 @@
+"""Two numbers against each other: ratios (1:20), scores (3-1), points (87/100), blood pressure."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import chinese_number
+from ..spans import SpanClass
+from .numbers import AMOUNT, NUMBER, spoken
+
+_COLON, _SIGN = "[:：∶]", "[:：∶–-]"
+_ALONE, _END = r"(?<![\d./-])(?<!\d[:：∶])", r"(?![\d:：∶-]*\d|\.\d)"
+_PART = r"\d{1,3}(?:,\d{3}){1,3}|\d{1,9}(?:\.\d{1,4})?"
+_RATIO = rf"(?P<pair>(?:{_PART})(?:\s?{_COLON}\s?(?:{_PART})){{1,4}})"
+_PAIR = rf"(?P<pair>\d{{1,3}}\s?{_SIGN}\s?\d{{1,3}})"
+_OF_RATIOS = (
+    "比例尺?|比率|配比|比值|赔率|占比|[长宽高深信噪男女师生性别屏之]比|对比度|兑水|稀释|勾兑|混合|"
+    "按照?"
+)
+_IN_RATIO = (
+    "比例|比率|配比|比值|赔率|概率|几率|稀释|勾兑|兑|混合|混匀|配制|调配|调制|缩放|画幅|宽屏|画面|"
+    "屏幕|显示|模型|地图|地形图|图纸"
+)
+_BEATS = (
+    "战平|领先|落后|大胜|险胜|完胜|小胜|战胜|击败|力克|获胜|取胜|告负|惜败|不敌|负于|输给|逆转|反超|扳平|"
+    "夺冠|打平|平局|横扫|淘汰|客胜|主胜|胜出|赢下|拿下"
+)
+_SCORES = rf"大比分|总比分|比分|局分|{_BEATS}"
+_BEATS_AT_ONCE = "胜(?![任率])|负(?![责荷担债])|赢|输(?![入出送])|败|平(?!方|米|均)"
+_TEAMS = (
+    "队|中国|日本|韩国|巴西|德国|法国|英国|美国|意大利|西班牙|阿根廷|荷兰|葡萄牙|英格兰|"
+    "国足|女足|男足"
+)
+_LOOK_BACK = 40  # characters; about a sentence
+
+
+def _said(match: re.Match[str]) -> str:
+    """Return the numbers with 比 between them, behind the word that the match begins with."""
+    numbers = re.split(rf"\s?{_SIGN}\s?", match["pair"])
+    word = match.string[match.start() : match.start("pair")]
+    return word + "比".join(map(chinese_number, numbers))
+
+
+def _no_clock(match: re.Match[str]) -> str | None:
+    """Return the words of what can be no time of day: 16:9, 3:0, 1:2:3, 78:96, 1:500."""
+    first, *others = re.split(rf"\s?{_COLON}\s?", match["pair"])
+    is_clock = re.fullmatch(r"[01]?\d|2[0-4]", first) and len(others) < 3
+    if is_clock and all(re.fullmatch(r"[0-5]\d", part) for part in others):
+        return None
+    return _said(match)
+
+
+def _further(match: re.Match[str]) -> str | None:
+    """Return the words of a score behind another one, where the sentence speaks of scores."""
+    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+    return _said(match) if re.search(_SCORES, re.split("[。！？\n]", before)[-1]) else None
+
+
+def _pressure(match: re.Match[str]) -> str | None:
+    high, low = match["high"], match["low"]
+    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+    is_blood = match["unit"] or "血压" in re.split("[。！？\n]", before)[-1]
+    if not is_blood or int(high) <= int(low):
+        return None
+    return f"{spoken(high)}，{spoken(low)}{'毫米汞柱' if match['unit'] else ''}"
+
+
+def _points(match: re.Match[str]) -> str:
+    above, below = match["above"], match["below"]
+    if float(above) == float(below):
+        return f"{chinese_number(above)}比{chinese_number(below)}"
+    return f"{chinese_number(below)}分之{chinese_number(above)}"
+
+
+RATIOS = (
+    SpanClass(
+        "blood pressure",
+        re.compile(
+            r"(?<![\d/.])(?P<high>[6-9]\d|[12]\d\d)\s?/\s?(?P<low>[3-9]\d|1[0-5]\d)"
+            r"(?P<unit>\s?(?:mmHg|毫米汞柱))?(?![\d/.%])"
+        ),
+        _pressure,
+    ),
+    SpanClass(
+        "ratios behind their word",
+        re.compile(rf"(?:{_OF_RATIOS})(?:为|是|约|达|高达|约为|：|:|\s){{0,2}}{_RATIO}{_END}"),
+        _said,
+    ),
+    SpanClass(
+        "ratios before their word",
+        re.compile(rf"{_ALONE}{_RATIO}(?=\s?的?(?:{_IN_RATIO}))"),
+        _said,
+    ),
+    SpanClass(
+        "scores behind their word",
+        re.compile(
+            rf"(?:{_SCORES})[^\d，。；：:！？\n]{{0,5}}[:：]?{_PAIR}{_END}(?!\s?(?:{AMOUNT}))"
+        ),
+        _said,
+    ),
+    SpanClass(
+        "scores before their word",
+        re.compile(
+            rf"{_ALONE}{_PAIR}(?=[^\d，。；、:：！？\n天年月周日人个次分岁]{{0,5}}(?:{_SCORES})|(?:{_BEATS_AT_ONCE}))"
+        ),
+        _said,
+    ),
+    SpanClass(
+        "scores of a team",
+        re.compile(rf"(?:{_TEAMS})\s?(?P<pair>\d{{1,3}}-\d{{1,3}})(?=$|[，。！？；\s])"),
+        _said,
+    ),
+    SpanClass(
+        "further scores",
+        re.compile(rf"(?<=\d[、，,/]){_PAIR}{_END}(?!\s?(?:{AMOUNT}))"),
+        _further,
+    ),
+    SpanClass("ratios", re.compile(rf"{_ALONE}{_RATIO}{_END}"), _no_clock),
+    SpanClass(
+        "points of a hundred",
+        re.compile(
+            rf"(?<![\d/.])(?P<above>{NUMBER})\s?/\s?(?P<below>10|100|120|150)(?=$|[^\d/.A-Za-z%]|\.\s|\.$)"
+        ),
+        _points,
+    ),
+)

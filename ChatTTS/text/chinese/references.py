@@ -1,0 +1,48 @@
+"""Numbered parts of documents: "图5-6", "式(2-1)", "§3.12", and the years of cases and decrees."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import chinese_digits, chinese_number
+from ..spans import SpanClass
+from .numbers import AMOUNT
+
+# 代表, 发表, 手表 and 地图 are words of their own before an amount, which the pattern sees.
+_NOUNS = (
+    "附图|附表|插图|图表|图|表格|(?<!代)表|公式|算式|方程式?|式|例题|习题|练习题?|例|定理|引理|"
+    "定义|命题|推论|性质|算法|清单|示例|实验|专栏|框"
+)
+_INDEX = r"(?:[A-Z][.-])?\d{1,3}(?:[.-]\d{1,3}){1,3}|[A-Z][.-]\d{1,3}"
+_MEMBER = rf"(?P<open>[(（]?)(?P<index>{_INDEX})(?P<letter>[a-z]?)(?P<close>[)）]?)"
+_END = rf"(?![\d.-]*\d|\s?(?:{AMOUNT}))"
+_NAMED = re.compile(rf"(?P<noun>{_NOUNS})\s?{_MEMBER}{_END}", re.ASCII)
+# One more behind "图2-1、" or "图2-1至": the noun stands for both.
+_FURTHER = re.compile(rf"(?<=\d[、和与及或至到])(?<=-\d[、和与及或至到]){_MEMBER}{_END}", re.ASCII)
+_SECTION = re.compile(r"§\s?(?P<index>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d.]*\d)")
+_DECREE = re.compile(r"(?<=[(（〔\[])(?:19|20)\d\d(?=[)）〕\]]\s?[\u4e00-\u9fff]{0,3}\d)")
+
+
+def _say_index(written: str) -> str:
+    """Return 五杠六 for 5-6 and 三点十二 for 3.12: each part is a number of its own."""
+    parts = re.findall(r"[A-Z]|\d+|[.-]", written)
+    signs = {".": "点", "-": "杠"}
+    return "".join(
+        signs.get(part) or (chinese_number(part) if part.isdigit() else part) for part in parts
+    )
+
+
+def _named(match: re.Match[str]) -> str | None:
+    if bool(match["open"]) != bool(match["close"]) and match["open"]:
+        return None
+    close = "" if match["open"] else match["close"]
+    noun = match.groupdict().get("noun") or ""
+    return noun + _say_index(match["index"]) + match["letter"] + close
+
+
+REFERENCES = (
+    SpanClass("figures and formulas", _NAMED, _named),
+    SpanClass("further figures", _FURTHER, _named),
+    SpanClass("sections", _SECTION, lambda match: f"第{_say_index(match['index'])}节"),
+    SpanClass("years of decrees", _DECREE, lambda match: chinese_digits(match[0])),
+)

@@ -28,6 +28,8 @@ _PUBLISHED_MAP = str.maketrans(
 )
 
 _IDEOGRAPH = re.compile(r"[\u4e00-\u9fff]")
+_CHINESE_MARK = re.compile("[，。、；：？！（）《》]")
+_LETTER = re.compile(r"(?<![0-9A-Za-z'’])[B-HJ-Zb-z](?![0-9A-Za-z'’])")  # "I" and "a" are words
 # Letters beside digits are units or codes, and no words of a language; nor are addresses in a
 # Chinese text.
 _WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z]+(?:['’][A-Za-z]+)*(?![0-9A-Za-z])")
@@ -76,11 +78,15 @@ _TRAILING_OFF = re.compile(r"(?:(?<!\.)\.{2,}|(?<!…)…+)(?=\s{0,9}[a-z])")
 def language_of(text: str) -> str | None:
     """Return "zh" for more Chinese characters than English words, else "en"; no tag counts.
 
-    A text with neither has None.
+    Beside Chinese characters, their marks count as well, and letters of formulas are no words. A
+    text with neither has None.
     """
     plain = without_tags(text)
     ideographs = len(_IDEOGRAPH.findall(plain))
-    words = len(_WORD.findall(_ADDRESS.sub(" ", plain) if ideographs else plain))
+    if ideographs:
+        ideographs += len(_CHINESE_MARK.findall(plain))
+        plain = _LETTER.sub(" ", _ADDRESS.sub(" ", plain))
+    words = len(_WORD.findall(plain))
     if not ideographs and not words:
         return None
     return "zh" if ideographs > words else "en"

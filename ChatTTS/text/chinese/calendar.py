@@ -58,8 +58,12 @@ def _years(match: re.Match[str]) -> str | None:
     first, last = match["first"], match["last"]
     if len(first) == len(last) and int(first) > int(last):
         return None
-    between = match["between"] if match["between"] in "至到" else "到"
+    between = match["between"] if match["between"] in ("至", "到") else "到"
     return f"{chinese_digits(first)}{between}{chinese_digits(last)}"
+
+
+def _years_of_era(match: re.Match[str]) -> str:
+    return f"{chinese_digits(match['first'])}到{chinese_digits(match['last'])}"
 
 
 def _months(match: re.Match[str]) -> str:
@@ -143,6 +147,13 @@ DATES = (
         _date,
     ),
     SpanClass(
+        "days to days with strokes",
+        re.compile(
+            rf"(?<![\d./-]){_MONTH}/{_DAY}\s?[-–—~～]\s?(?P<month_>0?[1-9]|1[0-2])/(?P<day_>0?[1-9]|[12]\d|3[01])(?![\d./-]|\s?[=%])"
+        ),
+        lambda match: f"{_date(match)}到{_small(match['month_'])}月{_small(match['day_'])}日",
+    ),
+    SpanClass(
         "eras",
         re.compile(
             r"(?<![\dA-Za-z])(?P<year>\d{1,4})年?(?:(?P<month>\d{1,2})月)?\s?"
@@ -172,6 +183,25 @@ DATES = (
         ),
         _years,
     ),
+    SpanClass(
+        "years of a life",
+        re.compile(
+            r"(?<=[（(])(?P<first>1\d{3}|20\d\d)(?P<between>[-–—]{1,2})(?P<last>1\d{3}|20\d\d)(?=[)）])"
+        ),
+        _years,
+    ),
+    SpanClass(
+        "years of an era",
+        re.compile(
+            r"(?:(?<=公元)|(?<=公元前)|(?<=前))(?P<first>\d{1,4})(?P<between>[-–—~～至到])(?P<last>\d{1,4})(?=年)"
+        ),
+        _years_of_era,
+    ),
+    SpanClass(
+        "decades",
+        re.compile(r"(?<![\d.])(?P<decade>(?:1[5-9]|20)\d0)s(?![A-Za-z])"),
+        lambda match: f"{chinese_digits(match['decade'])}年代",
+    ),
     # 1000年前 is a count.
     SpanClass(
         "years",
@@ -191,13 +221,16 @@ DATES = (
         re.compile(
             # 618年 at the beginning of a clause is a year; elsewhere 276年 is a time.
             r"(?<![^于在自从至到，。；（、\s])[1-9](?:\d[1-9]|[1-9]0)年(?![前后间来以之多的])"
+            r"|(?<=\d年[-–—至到])[1-9](?:\d[1-9]|[1-9]0)年(?![前后间来以之多的])"
             r"|(?<!\d)\d\d年(?=0?\d{1,2}月)|(?<![\d.])(?:0\d|[6-9]\d)(?=级|届|版(?!本))"
         ),
         _year,
     ),
     SpanClass(
         "generations",
-        re.compile(r"(?<!\d)(?:[5-9][05]|0[05])(?=后(?![面边来天续]))"),
+        re.compile(
+            r"(?<![\d:：.])(?:[5-9][05]|0[05])(?=(?:[、和及/-](?:[5-9][05]|0[05]))?后(?![面边来天续]))"
+        ),
         _digits,
     ),
     SpanClass(

@@ -38,6 +38,11 @@ def _digits(match: re.Match[str]) -> str:
 CALLS = (
     SpanClass("telephones", _PHONE, _phone),
     SpanClass(
+        "telephones abroad",
+        re.compile(r"(?<![A-Za-z\d)])\+\d{1,3}(?:[\s-]\d{2,12}){1,4}(?![\d-])"),
+        lambda match: f"加{in_groups(match[0])}",
+    ),
+    SpanClass(
         "numbers that are dialled",
         re.compile(rf"{_DIAL}\s?\d{{3,12}}{_NO_AMOUNT}"),
         _digits,

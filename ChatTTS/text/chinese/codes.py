@@ -11,7 +11,7 @@ from .numbers import AMOUNT, by_digits, in_groups
 _LABELS = (
     "尾号|学号|工号|编号|单号|订单号?|卡号|账号|帐号|账户|身份证号?码?|证件号码?|证号|邮编|邮政编码|QQ号?|QQ群号?|微信号?|"
     "验证码|密码|校验码|代码|传真|ISBN|序列号|流水号|运单号?|合同号|发票号码?|号码|电话|热线|客服|手机号?码?|群号|座机|"
-    "房号|门牌号|取件码|提取码|口令|分机号?|批号|批准文号|案号|会员号|取餐号|邀请码|激活码|兑换码|序号|QQ群|后四位|后4位"
+    "房号|门牌号|取件码|提取码|口令|分机号?|批号|批准文号|案号|会员号|取餐号|邀请码|激活码|端口号?|错误码|状态码|兑换码|序号|QQ群|后四位|后4位"
 )
 _LABELLED = re.compile(
     rf"(?P<label>(?:{_LABELS})(?:就?是|为|：|:|\s){{0,3}})"
@@ -29,8 +29,8 @@ _COMMIT = re.compile(
     r"(?<![A-Za-z\d.-])(?=[0-9a-f]{0,39}[a-f])(?=(?:[a-f]{0,9}\d){2})[0-9a-f]{7,40}(?![A-Za-z\d.-])"
 )
 _VERSION = re.compile(
-    r"(?<![\d.])(?!(?:1\d|20)\d\d\.\d\d?\.\d\d?(?![.\d]))v?\d+(?:\.\d+){2,}(?![\d.])"
-    r"|(?<![A-Za-z])v\d+(?:\.\d+)?",
+    r"(?<![\d.])(?!(?:1\d|20)\d\d\.\d\d?\.\d\d?(?![.\d]))v?\d{1,9}(?:\.\d{1,9}){2,9}(?:-\d{1,4})?(?![\d.])"
+    r"|(?<![A-Za-z])v\d{1,9}(?:\.\d{1,9})?",
     re.ASCII,
 )
 
@@ -58,13 +58,25 @@ def _address(match: re.Match[str]) -> str:
 
 
 def _version(match: re.Match[str]) -> str:
-    return "点".join(chinese_number(part) for part in match[0].removeprefix("v").split("."))
+    number, _, build = match[0].removeprefix("v").partition("-")
+    said = "点".join(map(chinese_number, number.split(".")))
+    return f"{said}杠{chinese_number(build)}" if build else said
 
 
 CODES = (
     SpanClass("addresses of networks", _ADDRESS, _address),
     SpanClass("numbers behind their label", _LABELLED, _labelled),
     SpanClass("passwords", _MIXED, _mixed),
+    SpanClass(
+        "ports in a row",
+        re.compile(r"(?<=端口)\s?\d{2,5}(?:[/、]\d{2,5}){1,9}(?!\d)"),
+        lambda match: "、".join(map(chinese_digits, re.findall(r"\d+", match[0]))),
+    ),
+    SpanClass(
+        "ports",
+        re.compile(r"(?<=[A-Za-z]):(?P<port>\d{4,5})(?!\d)"),
+        lambda match: f"端口{chinese_digits(match['port'])}",
+    ),
     SpanClass(
         "commits",
         _COMMIT,

@@ -47,6 +47,11 @@ FRACTIONS = (
         _share,
     ),
     SpanClass(
+        "fractions with a letter",
+        re.compile(r"(?<![A-Za-z\d./])(?P<above>\d{1,3})/(?P<below>[a-z])(?![A-Za-z\d/])"),
+        lambda match: f"{match['below']}分之{chinese_number(match['above'])}",
+    ),
+    SpanClass(
         "fractions in words",
         re.compile(
             rf"{_MINUS}(?:(?P<whole>{WRITTEN})又)?(?P<below>[百千万]|\d{{1,20}})分之(?P<above>{WRITTEN})"

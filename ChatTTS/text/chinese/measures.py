@@ -38,26 +38,31 @@ _UNITS = {
 # What may be divided by, in letters and in Chinese.
 _DIVISORS = {**_UNITS, "d": "天", "s2": "平方秒", "kgf": "公斤力"}
 _CHINESE_DIVISORS = (
-    "平方米|平方公里|立方米|公斤|千克|公里|小时|分钟|分|秒|天|日|周|月|年|人|次|斤|吨|升|克|米|个|件|户|亩|晚|"
-    "月份|季度|期|节|课时|班|平|度|千瓦时|杯|瓶|箱|盒|片|粒|支|袋|包|例|台|辆|票|股|桶|盎司|字|千字|年度|学期|学年|场|位|床|间|餐|桌|单|条|株|枚|册|套|头|只|吨公里|方"
+    "平方公里|平方米|立方米|千瓦时|吨公里|公斤|千克|公里|小时|分钟|月份|季度|课时|盎司|千字|"
+    "年度|学期|学年|分|秒|天|日|周|月|年|人|次|斤|吨|升|克|米|个|件|户|亩|晚|期|节|班|平|度|"
+    "杯|瓶|箱|盒|片|粒|支|袋|包|例|台|辆|票|股|桶|字|场|位|床|间|餐|桌|单|条|株|枚|册|套|头|"
+    "只|方"
 )
 _SIDES = {"N": "北纬", "S": "南纬", "E": "东经", "W": "西经"}
 _MEASURE = re.compile(
-    rf"(?<![A-Za-z\d.])(?<![A-Za-z] )(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?)?(?P<number>{WRITTEN})"
+    rf"(?<![A-Za-z\d.^])(?<!\^-)(?P<behind>(?<=[A-Za-z] ))?"
+    rf"(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?)?(?P<number>{WRITTEN})"
     rf"\s?(?P<scale>[百千万亿]{{0,2}})\s?(?P<unit>{either(_UNITS)})"
     rf"(?:\s?/\s?(?P<count>1\d{{1,3}})?(?P<divisor>{either(_DIVISORS)}|{_CHINESE_DIVISORS}))?"
     r"(?![A-Za-z0-9])"
 )
-_PER = rf"(?={_CHINESE_DIVISORS}|(?:{either(_DIVISORS)})(?![A-Za-z0-9]))"
 _ARC = re.compile(
     r"(?<![\d.])(?P<degrees>\d{1,3}(?:\.\d{1,8})?)\s?°\s?"
-    r"(?:(?P<minutes>\d{1,2}(?:\.\d{1,6})?)\s?[′']\s?(?:(?P<seconds>\d{1,2}(?:\.\d{1,4})?)\s?(?:[″\"]|''|′′))?)?"
+    r"(?:(?P<minutes>\d{1,2}(?:\.\d{1,6})?)\s?[′']\s?"
+    r"(?:(?P<seconds>\d{1,2}(?:\.\d{1,4})?)\s?(?:[″\"]|''|′′))?)?"
     r"\s?(?P<side>[NSEW](?![A-Za-z]))?"
 )
 
 
-def _measure(match: re.Match[str]) -> str:
+def _measure(match: re.Match[str]) -> str | None:
     number, unit, divisor = match["number"], match["unit"], match["divisor"]
+    if match["behind"] is not None and len(unit) == 1 and divisor is None:  # "Plan 3 L"
+        return None
     low = f"{spoken(match['low'])}到" if match["low"] else ""
     if unit == "ppm":
         return f"百万分之{low}{chinese_number(number)}"
@@ -88,7 +93,32 @@ def _arc(match: re.Match[str]) -> str | None:
     return said + (f"{chinese_number(seconds)}秒" if seconds else "")
 
 
+def _part(match: re.Match[str]) -> str:
+    below, above = chinese_number(match["below"]), chinese_number(match["above"])
+    return f"{below}分之{above}{_UNITS[match['unit']]}"
+
+
+def _behind_power(match: re.Match[str]) -> str:
+    divisor = match["divisor"]
+    return _UNITS[match["unit"]] + (f"每{_DIVISORS[divisor]}" if divisor else "")
+
+
 MEASURES = (
+    SpanClass(
+        "parts of a unit",
+        re.compile(
+            rf"(?<![A-Za-z\d./])(?P<above>\d{{1,3}})/(?P<below>[1-9]\d{{0,4}})\s?(?P<unit>{either(_UNITS)})(?![A-Za-z0-9])"
+        ),
+        _part,
+    ),
+    SpanClass(
+        "units behind a power",
+        re.compile(
+            rf"(?:(?<=\^\d)|(?<=\^-\d)|(?<=\^\d\d)|(?<=\^-\d\d))\s?(?P<unit>{either(_UNITS)})"
+            rf"(?:/(?P<divisor>{either(_DIVISORS)}))?(?![A-Za-z0-9])"
+        ),
+        _behind_power,
+    ),
     SpanClass("arcs", _ARC, _arc),
     SpanClass("measures", _MEASURE, _measure),
     SpanClass(

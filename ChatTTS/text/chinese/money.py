@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..numbers import chinese_digits
 from ..readers import either
 from ..spans import SpanClass, fixed
 from .numbers import BETWEEN, WRITTEN, spoken
@@ -41,5 +42,15 @@ def _say(match: re.Match[str]) -> str:
 MONEY = (
     SpanClass("money", _BEFORE, _say),
     SpanClass("money before its name", _AFTER, _say),
+    SpanClass(
+        "rebates",
+        re.compile(r"满(?P<sum>\d{2,5})[-–—](?P<less>\d{1,5})(?![\d.-])"),
+        lambda match: f"满{spoken(match['sum'])}减{spoken(match['less'])}",
+    ),
+    SpanClass(
+        "discounts",
+        re.compile(r"(?<![\d.])\d\d(?=折)"),
+        lambda match: chinese_digits(match[0]) if match[0][1] != "0" else None,
+    ),
     SpanClass("round sums", re.compile(r"(?<=\d)\.00?(?=元|块|美元|欧元|[万亿])"), fixed("")),
 )

@@ -16,9 +16,10 @@ _PLACES = "登机口|检票口|候机厅|展位|展台|摊位|机位|车位|铺�
 _WAYS = r"[国省县乡]道|[^\d，。；、]{0,6}(?:高速|公路|快速路|绕城)"
 _PROVINCES = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼"
 _RIDE = "(?:(?<=坐)|(?<=乘)|(?<=搭)|(?<=车次)|(?<=车次：))"
+_EVENTS = "事件|事变|惨案|政变|晚会|大案|空难|火灾|矿难|爆炸|特大|重大事故"
 _INSTITUTIONS = (
     "医院|部队|工厂|厂(?![家房])|中学|研究所|艺术区|文化园|基地|高地|"
-    "事件|事变|惨案|政变|计划|工程|晚会|购物节|大促|工作制"
+    f"{_EVENTS}|计划|工程|购物节|大促|工作制"
 )
 _CURRENCIES = "USD|EUR|GBP|CNY|RMB|HKD|JPY|AUD|CAD|KRW|SGD|TWD|CHF|NTD"
 
@@ -115,6 +116,11 @@ NAMES = (
         lambda match: chinese_digits(match[0]),
     ),
     SpanClass(
+        "days of events",
+        re.compile(rf"(?<![\d.·])\d{{1,2}}[.·]\d{{1,2}}(?=\s?[”\"]?\s?(?:{_EVENTS}))"),
+        lambda match: chinese_digits(match[0]),
+    ),
+    SpanClass(
         "aircraft",
         re.compile(rf"(?<![\d.,:$¥A-Za-z])7[0-8]7(?![\d.,:%]|\s?(?:{AMOUNT}))"),
         lambda match: chinese_digits(match[0]),
@@ -130,10 +136,20 @@ NAMES = (
         "models",
         re.compile(
             rf"(?<![A-Za-z\d.-])(?!{_CURRENCIES})(?P<letters>[A-Z]{{1,5}})"
-            rf"(?P<gap>(?<=[A-Z]{{2}}) |-?)(?P<number>[1-9]\d{{2,4}})"
+            rf"(?P<gap>(?<=[A-Z]{{2}}) (?=\d{{4}}(?![a-zμµ]))|-?)(?P<number>[1-9]\d{{2,4}})"
             rf"(?![\d.,:+/-]\d|[\d%℃°]|\s?(?:{AMOUNT}))"
         ),
         _model,
+    ),
+    SpanClass(
+        "long numbers behind letters",
+        re.compile(r"(?<![A-Za-z\d])[A-Z]{1,4}\d{6,20}(?![\dA-Za-z.])"),
+        _each_digit,
+    ),
+    SpanClass(
+        "resolutions",
+        re.compile(r"(?<![\d.,A-Za-z])[1-9]\d{2,3}(?=[pP](?![A-Za-z\d]))"),
+        lambda match: chinese_digits(match[0]),
     ),
     # 666 and 88888, as people write them in a chat; 111 alone is a number.
     SpanClass(
@@ -148,7 +164,7 @@ NAMES = (
     SpanClass(
         "words of digits",
         re.compile(
-            r"(?<![\d第.])(?:(?:618|996)(?![\d.]|[个元块人名次米件台年月天号分公平万亿%页]))"
+            r"(?<![\d第.元])(?:(?:618|996)(?![\d.–—-]|[个元块人名次米件台年月天号分公平万亿%页]))"
             r"|(?<![\d.])(?:985|211|007|520)(?=活动|表白|[、和]?211|[、和]?985|"
             r"[^\d，。]{0,3}(?:高校|院校|大学|毕业|名校))"
         ),

@@ -19,7 +19,7 @@ _COUNTED = (
     "岁|家|座|棵|颗|杯|瓶|碗|盒|包|袋|双|对|套|把|间|层|排|行|列|句|段|篇|首|门|项|场|支|根|头|匹|艘|架|枚|粒|份|"
     "户|大(?!于)|国|地|方|边|侧|端|者|半|百|千|万|亿|兆|美元|欧元|英镑|日元|港元|韩元|平方|立方|瓦|伏|千瓦|步|轮|期|则|"
     "幅|顶|扇|盏|朵|滴|片|群|批|队|组|串|股|道|处|所|栋|幢|桌|节|课|回|趟|番|顿|刻|星期|礼拜|夜|晚|世纪|款|声|拳|"
-    "局|盘|胜|连|度|摄氏度|毫秒|公顷|亩|里|英里|英寸|英尺|寸|尺|页|章|封|副|桶|箱|罐|车|船|帧|票|成|折|厢|院)"
+    "局|盘|胜|连|度|摄氏度|毫秒|公顷|亩|里|英里|英寸|英尺|寸|尺|页|章|封|副|桶|箱|罐|车|船|帧|票|成|折|厢|院|勺|匙|茶匙|汤匙|瓣|格|例|宗|起(?!点|始|跳|步)|笔|针|剂|单(?!元|号|位|独)|阵|桩|卷|捆|字|省|市|县|厅|卫(?!星|生)|室)"
 )
 # What makes a number before it an amount rather than a name: 给110元, 订单100多个, 代码5000行.
 AMOUNT = (
@@ -73,7 +73,19 @@ def _thousands(match: re.Match[str]) -> str:
     return spoken(match[1] + (match[2] or "").ljust(3, "0"))
 
 
+def _thousands_to(match: re.Match[str]) -> str:
+    low, high = (spoken(f"{match[name]}000") for name in ("low", "high"))
+    return f"{low}到{high}"
+
+
 THOUSANDS = (
+    SpanClass(
+        "thousands to thousands",
+        re.compile(
+            r"(?<![A-Za-z\d.])(?P<low>[1-9]\d{0,2})[-~～—–](?P<high>[1-9]\d{0,2})[kK](?![A-Za-z\d])"
+        ),
+        _thousands_to,
+    ),
     SpanClass(
         "thousands",
         re.compile(

@@ -18,27 +18,36 @@ _SERIES = (
 
 
 def _dash(match: re.Match[str]) -> str:
-    """Return 到, or 比 for a score: 3-2 goes down."""
+    """Return 到, or 比 for a score: 3-2 goes down, and 0-0 goes nowhere."""
     before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
     first = _NUMBER_BEFORE.search(before)
     second = match["second"]
     if first is None or second is None or "-" not in match[0]:
         return "到"
-    return "比" if float(first[0]) > float(second) else "到"
+    return "比" if float(first[0]) >= float(second) else "到"
 
 
 RANGES = (
     SpanClass("series", re.compile(rf"{_SERIES}-(?=\d)"), fixed("")),
-    SpanClass("differences", re.compile(r"(?<=\d)\s?-\s?(?=\d+\s?=)"), fixed("减")),
+    SpanClass(
+        "differences",
+        re.compile(
+            r"(?<=\d)\s?-\s?(?=\d{1,9}\s?=)|(?<=\^\d)\s?-\s?(?=\d)|(?<=\d)-(?=\d{1,4}[abcxyz](?![A-Za-z]))"
+            r"|(?<=[\d=+(-][abcnxyz])\s?-\s?(?=\d)"
+            r"|(?<=(?<![A-Za-z])[a-z])\s?-\s?(?=[a-z](?![A-Za-z]))"
+        ),
+        fixed("减"),
+    ),
     SpanClass(
         "spans of dates and measures",
         re.compile(
-            r"(?:(?<=\d[日号月年点时分秒天周元米克度岁%℃万亿千百])|(?<=\d:\d\d)|(?<=\d：\d\d)|(?<=°C)|(?<=\d[A-Za-z])|(?<=\d[A-Za-z]{2}))"
+            r"(?:(?<=\d[日号月年点时分秒天周元米克度岁%℃万亿千百])|(?<=\d:\d\d)|(?<=\d：\d\d)|(?<=°C)|(?<=\d[kKwWgLhst])|(?<=\d(?:cm|mm|km|kg|mg|ml|mL|GB|MB|Hz|kW|dB)))"
             r"\s?[-–—~～]\s?(?=[$¥]?\d)"
         ),
         fixed("到"),
     ),
-    SpanClass("tildes", re.compile(r"(?<=[\d%])\s?[~～]\s?(?=-?[$¥]?\d)"), fixed("到")),
+    SpanClass("tildes", re.compile(r"(?<=[\d%])\s?[~～]\s?(?=-?[$¥A-Z]?\d)"), fixed("到")),
+    SpanClass("strokes before a minus", re.compile(r"(?<=\d)/(?=-\d)"), fixed("到")),
     SpanClass("minuses", re.compile(rf"(?<![A-Za-z\d)）%])[-−](?={NUMBER})"), fixed("负")),
     SpanClass(
         "dashes",

@@ -19,11 +19,11 @@ _OF_RATIOS = (
 )
 _IN_RATIO = (
     "比例|比率|配比|比值|赔率|概率|几率|稀释|勾兑|兑|混合|混匀|配制|调配|调制|缩放|画幅|宽屏|画面|"
-    "屏幕|显示|模型|地图|地形图|图纸"
+    "屏|显示|模型|地图|地形图|图纸"
 )
 _BEATS = (
     "战平|领先|落后|大胜|险胜|完胜|小胜|战胜|击败|力克|获胜|取胜|告负|惜败|不敌|负于|输给|逆转|反超|扳平|"
-    "夺冠|打平|平局|横扫|淘汰|客胜|主胜|胜出|赢下|拿下"
+    "夺冠|打平|平局|横扫|淘汰|落败|惨败|大败|败北|爆冷|过关|收场|告终|言和|绝杀|轻取|零封|卫冕|客胜|主胜|胜出|赢下|拿下"
 )
 _SCORES = rf"大比分|总比分|比分|局分|{_BEATS}"
 _BEATS_AT_ONCE = "胜(?![任率])|负(?![责荷担债])|赢|输(?![入出送])|败|平(?!方|米|均)"
@@ -53,13 +53,17 @@ def _no_clock(match: re.Match[str]) -> str | None:
 def _further(match: re.Match[str]) -> str | None:
     """Return the words of a score behind another one, where the sentence speaks of scores."""
     before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
-    return _said(match) if re.search(_SCORES, re.split("[。！？\n]", before)[-1]) else None
+    behind = match.string[match.end() : match.end() + _LOOK_BACK]
+    sentence = re.split("[。！？\n]", before)[-1] + re.split("[。！？\n]", behind)[0]
+    last = re.search(r"(?<!\d)(\d{1,3})(?:-|比)(\d{1,3})[、，,(（]\Z", before)
+    goes_down = last is not None and int(last[1]) > int(last[2])
+    return _said(match) if goes_down or re.search(_SCORES, sentence) else None
 
 
 def _pressure(match: re.Match[str]) -> str | None:
     high, low = match["high"], match["low"]
     before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
-    is_blood = match["unit"] or "血压" in re.split("[。！？\n]", before)[-1]
+    is_blood = match["unit"] or re.search("血压|BP", re.split("[。！？\n]", before)[-1])
     if not is_blood or int(high) <= int(low):
         return None
     return f"{spoken(high)}，{spoken(low)}{'毫米汞柱' if match['unit'] else ''}"
@@ -105,6 +109,12 @@ RATIOS = (
         ),
         _said,
     ),
+    # 以 stands before how a thing ended, and 在 or 从 before when.
+    SpanClass(
+        "scores behind 以",
+        re.compile(rf"(?<![可所加予难足得])以\s?{_PAIR}{_END}(?!\s?(?:{AMOUNT}))"),
+        _said,
+    ),
     SpanClass(
         "scores of a team",
         re.compile(rf"(?:{_TEAMS})\s?(?P<pair>\d{{1,3}}-\d{{1,3}})(?=$|[，。！？；\s])"),
@@ -112,10 +122,23 @@ RATIOS = (
     ),
     SpanClass(
         "further scores",
-        re.compile(rf"(?<=\d[、，,/]){_PAIR}{_END}(?!\s?(?:{AMOUNT}))"),
+        re.compile(rf"(?:(?<=\d[、，,/])|(?<=\d[(（])){_PAIR}{_END}(?!\s?(?:{AMOUNT}))"),
         _further,
     ),
     SpanClass("ratios", re.compile(rf"{_ALONE}{_RATIO}{_END}"), _no_clock),
+    # Damage and deaths, or so much of so many bytes: 8/2/10, 12/16GB.
+    SpanClass(
+        "numbers in a row",
+        re.compile(rf"{_ALONE}\d{{1,3}}(?:/\d{{1,3}}){{2}}(?![\d/.-])"),
+        lambda match: "杠".join(map(chinese_number, match[0].split("/"))),
+    ),
+    SpanClass(
+        "so much of so many",
+        re.compile(
+            rf"(?<![\d/.])(?P<part>{NUMBER})\s?/\s?(?P<all>{NUMBER})\s?(?=[KMGT]B(?![A-Za-z]))"
+        ),
+        lambda match: f"{chinese_number(match['part'])}，{spoken(match['all'])}",
+    ),
     SpanClass(
         "points of a hundred",
         re.compile(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import chinese_digits, chinese_number
+from ..readers import either
 from ..spans import SpanClass
 from .numbers import AMOUNT
 
@@ -19,6 +20,25 @@ _END = rf"(?![\d.-]*\d|\s?(?:{AMOUNT}))"
 _NAMED = re.compile(rf"(?P<noun>{_NOUNS})\s?{_MEMBER}{_END}", re.ASCII)
 # One more behind "图2-1、" or "图2-1至": the noun stands for both.
 _FURTHER = re.compile(rf"(?<=\d[、和与及或至到])(?<=-\d[、和与及或至到]){_MEMBER}{_END}", re.ASCII)
+_LOOK_BACK = 16  # characters: the noun and what may stand before a further number
+# GB/T 7714-2015: the number of a standard, and the year of its edition.
+_STANDARD = re.compile(
+    r"(?<=[A-Z])\s?(?P<number>\d{3,6}(?:\.\d{1,2})?)[-—:：]"
+    r"(?P<year>(?:19|20)\d\d)(?![\d.-])"
+)
+_PAGE = re.compile(
+    r"(?<![A-Za-z])(?:[Pp]{1,2}\.\s?|(?<=[见第])[Pp]{1,2}\s?)"
+    r"(?P<first>\d{1,4})(?:[-–](?P<last>\d{1,4}))?(?![\d.])"
+)
+_NUMBERED = {
+    "No": "第{}", "NO": "第{}", "Vol": "第{}卷", "vol": "第{}卷", "Fig": "图{}", "fig": "图{}",
+    "Ch": "第{}章", "Sec": "第{}节", "Eq": "式{}",
+}  # fmt: skip
+# "请求：1.判令被告付款；2.驳回": the dot ends no sentence.
+_ITEM = re.compile(r"(?<![\w.)])(?P<number>\d{1,2})[.．](?=[\u4e00-\u9fff])")
+_ABBREVIATED = re.compile(
+    rf"(?<![A-Za-z])(?P<noun>{either(_NUMBERED)})\.\s?(?P<number>\d{{1,4}})(?![\d.]*\d)"
+)
 _SECTION = re.compile(r"§\s?(?P<index>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d.]*\d)")
 _DECREE = re.compile(r"(?<=[(（〔\[])(?:19|20)\d\d(?=[)）〕\]]\s?[\u4e00-\u9fff]{0,3}\d)")
 
@@ -40,9 +60,33 @@ def _named(match: re.Match[str]) -> str | None:
     return noun + _say_index(match["index"]) + match["letter"] + close
 
 
+def _further(match: re.Match[str]) -> str | None:
+    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+    return _named(match) if re.search(rf"(?:{_NOUNS})\s?[(（]?[A-Z]?\d", before) else None
+
+
+def _standard(match: re.Match[str]) -> str:
+    number = match["number"].replace(".", "点")
+    number = re.sub(r"\d+", lambda part: chinese_digits(part[0]), number)
+    return f" {number}杠{chinese_digits(match['year'])}"
+
+
+def _page(match: re.Match[str]) -> str:
+    last = f"到{chinese_number(match['last'])}" if match["last"] else ""
+    return f"第{chinese_number(match['first'])}{last}页"
+
+
 REFERENCES = (
     SpanClass("figures and formulas", _NAMED, _named),
-    SpanClass("further figures", _FURTHER, _named),
+    SpanClass("further figures", _FURTHER, _further),
+    SpanClass("standards", _STANDARD, _standard),
+    SpanClass("pages", _PAGE, _page),
+    SpanClass("numbered items", _ITEM, lambda match: f"{chinese_number(match['number'])}，"),
+    SpanClass(
+        "abbreviations of parts",
+        _ABBREVIATED,
+        lambda match: _NUMBERED[match["noun"]].format(chinese_number(match["number"])),
+    ),
     SpanClass("sections", _SECTION, lambda match: f"第{_say_index(match['index'])}节"),
     SpanClass("years of decrees", _DECREE, lambda match: chinese_digits(match[0])),
 )

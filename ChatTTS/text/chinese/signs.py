@@ -35,6 +35,10 @@ SIGNS = (
     SpanClass("kinds of trade", _TRADE, lambda match: f"{match[1]} to {match[2]}"),
     SpanClass("names with a number sign", re.compile(r"(?<=(?<![A-Za-z])[A-Z])#"), fixed("井")),
     SpanClass("equations", re.compile(r"\s?==+\s?"), fixed("等于")),
+    # p.25, Mr.王: a full stop behind letters ends no sentence.
+    SpanClass(
+        "dots behind letters", re.compile(r"(?<=[A-Za-z])\.(?=\d|[\u4e00-\u9fff])"), fixed(" ")
+    ),
     SpanClass("divisions", re.compile(r"\s?÷\s?"), fixed("除以")),
     SpanClass("at least", re.compile(r"\s?(?:≥|>=|⩾|≧)\s?"), fixed("大于等于")),
     SpanClass("at most", re.compile(r"\s?(?:≤|<=|⩽|≦)\s?"), fixed("小于等于")),
@@ -51,7 +55,11 @@ SIGNS = (
         re.compile(r"(?<![\dA-Za-z])(?P<number>\d{1,9})(?:st|nd|rd|th)\b", re.ASCII),
         lambda match: f"第{chinese_number(match['number'])}",
     ),
-    SpanClass("products", re.compile(r"(?<=[\d)])\s?[xX×*]\s?(?=[\d(])"), fixed("乘")),
+    SpanClass(
+        "products",
+        re.compile(r"(?<=[\d)])\s?[xX]\s?(?=[\d(])|(?<=[\dA-Za-z)])\s?[×*]\s?(?=[\d(])"),
+        fixed("乘"),
+    ),
     SpanClass(
         "hyphens at letters",
         re.compile(r"(?<=[A-Za-z])-(?=\d)|(?<=\d)-(?=[A-Za-z])"),

@@ -55,7 +55,21 @@ def _length(match: re.Match[str]) -> str:
     return match["word"] + "".join(map("".join, zip(said, names, strict=True)))
 
 
+def _hours(match: re.Match[str]) -> str:
+    first = "两" if match["first"] == "2" else chinese_number(match["first"])
+    names = ("小时", "分") if "h" in match[0] else ("分", "秒")
+    return f"{first}{names[0]}{sixtieth(match['second'] or match['third'])}{names[1]}"
+
+
 TIMES = (
+    SpanClass(
+        "hours and minutes in letters",
+        re.compile(
+            r"(?<![A-Za-z\d.])(?P<first>\d{1,3})\s?(?:h\s?(?P<second>[0-5]?\d)\s?(?:min|m)|"
+            r"min\s?(?P<third>[0-5]?\d)\s?s)(?![A-Za-z\d])"
+        ),
+        _hours,
+    ),
     SpanClass(
         "lengths of time",
         re.compile(

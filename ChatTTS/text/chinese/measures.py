@@ -137,6 +137,11 @@ MEASURES = (
         lambda match: f"{match['unit']}每",
     ),
     SpanClass(
+        "prices per something",
+        re.compile(rf"(?<=\d[wWkK])/(?={_CHINESE_DIVISORS})|(?<=[元块])/(?=\d)"),
+        fixed("每"),
+    ),
+    SpanClass(
         "parts of a metre or second",
         re.compile(r"(?<=\d[米秒])\d\d(?![\d.]|\s?[个次米秒分人])"),
         lambda match: chinese_digits(match[0]),

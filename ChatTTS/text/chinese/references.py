@@ -40,7 +40,7 @@ _ABBREVIATED = re.compile(
     rf"(?<![A-Za-z])(?P<noun>{either(_NUMBERED)})\.\s?(?P<number>\d{{1,4}})(?![\d.]*\d)"
 )
 _SECTION = re.compile(r"§\s?(?P<index>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d.]*\d)")
-_DECREE = re.compile(r"(?<=[(（〔\[])(?:19|20)\d\d(?=[)）〕\]]\s?[\u4e00-\u9fff]{0,3}\d)")
+_YEAR = re.compile(r"(?<=[(（〔\[])(?:19|20)\d\d(?=[)）〕\]])")
 
 
 def _say_index(written: str) -> str:
@@ -88,5 +88,5 @@ REFERENCES = (
         lambda match: _NUMBERED[match["noun"]].format(chinese_number(match["number"])),
     ),
     SpanClass("sections", _SECTION, lambda match: f"第{_say_index(match['index'])}节"),
-    SpanClass("years of decrees", _DECREE, lambda match: chinese_digits(match[0])),
+    SpanClass("years in brackets", _YEAR, lambda match: chinese_digits(match[0])),
 )

@@ -62,6 +62,25 @@ def test_chinese_is_read_out(text: str, words: str) -> None:
     assert read_chinese(text) == words
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("发表5-6篇", "发表五到六篇"),  # no table
+        ("花了666元，第888号，111", "花了六百六十六元，第八百八十八号，一百一十一"),
+        ("叫120个人，打110元", "叫一百二十个人，打一百一十元"),
+        ("所以8:30开始，可以9:15来", "所以八点三十分开始，可以九点十五分来"),
+        ("19:35开赛，2:1获胜", "十九点三十五分开赛，二比一获胜"),
+        ("13:00后办理", "十三点后办理"),  # no generation
+        ("1990-2000元", "一千九百九十到两千元"),
+        ("今天-5度，歼-20", "今天负五度，歼二十"),
+        ("第8/10页，买了200家医院", "第十分之八页，买了两百家医院"),
+        ("A100和A380", "A 一百和A三八零"),
+    ],
+)
+def test_a_class_claims_no_more_than_its_own(text: str, words: str) -> None:
+    assert read_chinese(text) == words
+
+
 def test_text_without_anything_to_read_stays() -> None:
     text = "他说“你好”……然后——走了！May I march?"
     assert read_chinese(text) == text

@@ -6,6 +6,7 @@ registers with ``Normalizer.register`` needs no entry: its name is its code.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -46,6 +47,29 @@ LANGUAGES = {
 def known_languages(registered: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the codes of the built-in languages and of the registered ones, each once."""
     return tuple(dict.fromkeys((*LANGUAGES, *registered)))
+
+
+_SPELLINGS = {
+    name: each.code for each in LANGUAGES.values() for name in (each.code, *each.spellings)
+}
+_NO_NAMES = ("auto", "none", "")
+
+
+def spelled_language(name: object) -> str | None:
+    """Return the built-in language that a script means by ``lang``, in any usual spelling.
+
+    ``None`` is for no name, and for one that is not known.
+    """
+    return _SPELLINGS.get(re.split("[-_]", _plain(name))[0])
+
+
+def is_no_language(name: object) -> bool:
+    """Return whether ``lang`` leaves the language to the text."""
+    return _plain(name) in _NO_NAMES
+
+
+def _plain(name: object) -> str:
+    return str(name or "auto").strip().casefold()
 
 
 def find_language(name: str | None, known: Collection[str]) -> str | None:

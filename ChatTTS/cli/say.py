@@ -195,7 +195,7 @@ def run(args: argparse.Namespace, console: Console) -> int:
     }
     job = SpeechJob(chat, text, arguments, output, keep=args.plot is not None or args.check)
     failure = _speak(job, args, console)
-    name = voice.label if args.sample is None else args.sample
+    name = job.speaker or voice.label if args.sample is None else args.sample
     console.note(
         f"model {choice.label} ({args.engine} engine, {chat.device.type}), voice {name}, "
         f"seed {sampling['manual_seed']}"

@@ -47,6 +47,11 @@ class SpeechJob:
         self._underruns = 0
         self._stopped_in: str | None = None
 
+    @property
+    def speaker(self) -> str | None:
+        """The name of the model's speaker that spoke, where no voice was named."""
+        return next((row.speaker for row in self._rows), None)
+
     def speak(self) -> ChatTTSError | None:
         """Speak the whole text, then save it.
 

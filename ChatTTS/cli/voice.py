@@ -7,6 +7,7 @@ import secrets
 
 from ..blends import blend_speakers, parse_blend
 from ..errors import ChatTTSError
+from ..languages import language_name
 from ..voices import SavedVoice, VoiceLibrary, check_name, find_voice
 from . import voice_learn
 from .console import Console, UsageError, confirm, table, warn
@@ -189,7 +190,10 @@ def run_list(args: argparse.Namespace, console: Console) -> int:
     defaults = read_config(choice, download=False).defaults
     lines = []
     for name in defaults.speakers:
-        mark = " (default)" if name == defaults.speaker else ""
+        codes = [code for code, other in defaults.language_speakers.items() if other == name]
+        uses = ["default"] if name == defaults.speaker else []
+        uses += [f"default for {language_name(code)}" for code in codes]
+        mark = f" ({', '.join(uses)})" if uses else ""
         hidden = ", hidden by yours" if name in library else ""
         lines.append((name, "speaker", f"of the model {choice.label}{mark}{hidden}"))
     for name in library.names():

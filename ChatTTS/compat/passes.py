@@ -20,6 +20,7 @@ from ..pipeline.refine_pass import keeps_words, may_refine
 from ..pipeline.requests import choose_seed
 from ..pipeline.speech_pass import SpeechPass
 from ..pipeline.utterance import Utterance
+from ..pipeline.voice import text_speaker
 
 
 def code_outputs(
@@ -38,7 +39,10 @@ def code_outputs(
     Raises:
         TextError, VoiceError, ConfigError: a prompt, voice or setting does not fit.
     """
-    utterances = [Utterance(number, 0, text) for number, text in enumerate(texts)]
+    utterances = [
+        Utterance(number, 0, text, speaker=text_speaker(model, params, text))
+        for number, text in enumerate(texts)
+    ]
     config = model.config
     ids = [[torch.empty(0, config.gpt.num_vq, dtype=torch.int64)] for _ in texts]
     hiddens = [[torch.empty(0, config.gpt.hidden_size)] for _ in texts]

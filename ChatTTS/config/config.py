@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 from ..errors import ConfigError, shown
 from ..front_ends import FRONT_ENDS
+from ..languages import LANGUAGES
 from ..utils.untrusted import parse_json, read_json
 
 T = TypeVar("T")
@@ -148,6 +149,8 @@ class VoiceDefaults:
             for a voice of several.
         speaker: a name in ``speakers``, the default speaker.
         speakers: speaker strings by name.
+        language_speakers: names in ``speakers`` by the codes of languages: who speaks texts of that
+            language where no voice is named. Texts of all others have the default speaker.
         code, refine: defaults of single fields of the request parameters.
         refine_trained: whether the model was trained to refine texts.
         refine_keeps_words: whether refining only adds breaks, laughs and fillers. Then a pass that
@@ -170,6 +173,7 @@ class VoiceDefaults:
     language: str | None = None
     speaker: str | None = None
     speakers: Mapping[str, str] = field(default_factory=dict)
+    language_speakers: Mapping[str, str] = field(default_factory=dict)
     code: Mapping[str, Any] = field(default_factory=dict)
     refine: Mapping[str, Any] = field(default_factory=dict)
     refine_trained: bool = True
@@ -193,11 +197,35 @@ class VoiceDefaults:
                 f"config.json: defaults.speaker {shown(self.speaker)} is not among "
                 f"defaults.speakers ({known})"
             )
+        self._check_language_speakers()
         if self.pronunciation not in (None, *FRONT_ENDS):
             raise ConfigError(
                 f"config.json: defaults.pronunciation is {shown(self.pronunciation)}; this version "
                 f"has {', '.join(FRONT_ENDS)}. Leave it out for a voice that reads letters"
             )
+
+    def _check_language_speakers(self) -> None:
+        where = "config.json: defaults.language_speakers"
+        if self.language_speakers and self.speaker is None:
+            raise ConfigError(f"{where} needs defaults.speaker, which speaks all other texts")
+        for code, name in self.language_speakers.items():
+            if code not in LANGUAGES:
+                raise ConfigError(
+                    f"{where} has the language {shown(code)}; known are {', '.join(LANGUAGES)}"
+                )
+            if name not in self.speakers:
+                raise ConfigError(
+                    f"{where} names {shown(name)}, which is not among defaults.speakers "
+                    f"({shown(', '.join(self.speakers))})"
+                )
+
+    def speaker_of(self, language: str | None) -> str | None:
+        """Return the name of the speaker of a language where no voice is named.
+
+        Args:
+            language: a code; ``None`` for a text that shows none.
+        """
+        return self.language_speakers.get(language or self.language or "", self.speaker)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ..errors import ChatTTSError, NothingToSpeakError, VoiceError
 from ..model.lora.names import DEFAULT
 from ..params import InferCodeParams, RefineTextParams, as_params
 from ..pipeline.utterances import Reading
+from ..pipeline.voice import text_speaker
 from ..text import prepare
 from ..text.emphasis import has_emphasis
 from ..text.pauses import paused_parts
@@ -105,6 +106,7 @@ class Planner:
         self._engine = sound_identity(model, checkpoint)
         self._manners: dict[tuple[str | None, Style], _Manner] = {}
         self._library = VoiceLibrary()
+        self._speaker: str | None = None  # of lines without a voice
 
     def plan(self, script: Script) -> tuple[PlannedLine, ...]:
         """Return the lines of an expanded script with their calls; all voices are checked.
@@ -112,9 +114,17 @@ class Planner:
         Raises:
             ScriptError: a line cannot be spoken.
         """
+        self._speaker = self._default_speaker(script)
         plan = tuple(self._planned(line) for line in script.lines)
         steady = self._settings.steady
         return plan if steady is None else with_references(plan, steady)
+
+    def _default_speaker(self, script: Script) -> str | None:
+        """Return the speaker of all lines without a voice, which most of their words choose."""
+        settings = self._settings
+        text = "\n".join(line.text for line in script.lines if self._role(line).voice is None)
+        params = as_params(InferCodeParams, settings.parameters)
+        return text_speaker(self._model, params, text, settings.lang)
 
     def _planned(self, line: Line) -> PlannedLine:
         try:
@@ -175,9 +185,7 @@ class Planner:
         return self._manners[key]
 
     def _new_manner(self, line: Line) -> _Manner:
-        settings = self._settings
-        name = settings.voice if line.voice is None else line.voice
-        role = Role(name) if name is None else settings.voices.get(name, Role(name))
+        settings, role = self._settings, self._role(line)
         style = line.style.over(role.style)
         seed = settings.seed if style.seed is None else style.seed
         code = {
@@ -221,6 +229,10 @@ class Planner:
         ]
         return _Manner(arguments, json.dumps(decides, sort_keys=True), style.tempo)
 
+    def _role(self, line: Line) -> Role:
+        name = self._settings.voice if line.voice is None else line.voice
+        return Role(name) if name is None else self._settings.voices.get(name, Role(name))
+
     def _voice(self, name: str | None) -> dict[str, Any]:
         """Return the parameters of a voice; where the model has no default, one drawn by the seed.
 
@@ -230,6 +242,8 @@ class Planner:
         found = dict(find_voice(name, config, self._library, adapters).parameters)
         given = self._settings.parameters
         has_own = any(given.get(field) is not None for field in ("spk_emb", "spk_smp", "adapter"))
+        if not found and self._speaker is not None:
+            return {"spk_emb": self._speaker}
         if found or has_own or config.defaults.speaker or DEFAULT in adapters:
             return found
         import torch

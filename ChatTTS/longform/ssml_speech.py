@@ -13,8 +13,10 @@ import numpy as np
 
 from ..errors import ConfigError, NothingToSpeakError
 from ..model.generation import FinishReason
+from ..params import InferCodeParams, as_params
 from ..pipeline.results import Piece, SpokenText, SpokenUtterance, Waveforms
 from ..pipeline.utterances import Silences
+from ..pipeline.voice import text_speaker
 from ..text.documents import is_ssml
 from ..text.lexicon import Lexicon
 from ..text.pauses import paused_parts
@@ -83,6 +85,7 @@ class DocumentStream:
         self.rows[0].lexicon_uses = tuple(use for part in parts for use in part.uses)
         Silences.of(*(self._arguments.get(name) for name in _SILENCES))  # raises now
         self._voices = self._found_voices()
+        self.rows[0].speaker = self._speaker()
         for warning in document.warnings:
             logger.warning("%s", warning)
         self._pieces = self._spoken()
@@ -166,6 +169,13 @@ class DocumentStream:
             for name in names
         }
 
+    def _speaker(self) -> str | None:
+        """Return the speaker of all segments without a voice, which their words choose."""
+        given = as_params(InferCodeParams, self._arguments.get("params_infer_code"))
+        segments = self._document.segments
+        text = "\n".join(each.text for each in segments if each.voice is None)
+        return text_speaker(self._chat._loaded, given, text, self._arguments.get("lang"))
+
     def _spoken(self) -> Generator[Piece, None, None]:
         given = [self._arguments.pop(name, None) for name in _SILENCES]
         segments = with_silence(self._document.segments, *given)
@@ -211,11 +221,16 @@ class DocumentStream:
         number: int,
     ) -> SpeechStream:
         arguments = dict(self._arguments)
-        if voice is not None:
+        speaker = self.rows[0].speaker
+        if voice is not None or speaker is not None:
             given = arguments.get("params_infer_code") or {}
-            own = given if isinstance(given, Mapping) else vars(given)
-            kept = {name: value for name, value in own.items() if name not in _OF_VOICES}
-            arguments["params_infer_code"] = kept | dict(self._voices[voice])
+            own = dict(given if isinstance(given, Mapping) else vars(given))
+            if voice is None:
+                own["spk_emb"] = speaker
+            else:
+                own = {name: value for name, value in own.items() if name not in _OF_VOICES}
+                own |= self._voices[voice]
+            arguments["params_infer_code"] = own
         stream: SpeechStream = self._chat.stream(
             text,
             **arguments | dict(cuts),

@@ -177,9 +177,11 @@ class InferCall:
             decoder,
             waits_for_consumer=waits_for_consumer,
         )
-        readings = zip(assembler.texts, read.lexicon_uses, read.left_out, strict=True)
-        for text, uses, left_out in readings:
-            text.lexicon_uses, text.left_out = uses, left_out
+        readings = zip(
+            assembler.texts, read.lexicon_uses, read.left_out, read.speakers, strict=True
+        )
+        for text, uses, left_out, speaker in readings:
+            text.lexicon_uses, text.left_out, text.speaker = uses, left_out, speaker
         return assembler
 
     def _aligner(self, synthesizer: Synthesizer) -> MakeAlignment | None:

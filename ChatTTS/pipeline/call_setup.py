@@ -22,6 +22,7 @@ from .fitting.learning import fitting_of
 from .head_search import alignment_heads, can_emphasise
 from .model import Model
 from .utterances import Reading, Silences, utterances_of, word_reader
+from .voice import text_speaker
 
 logger = logging.getLogger(__name__)
 
@@ -95,6 +96,7 @@ def set_up_call(
         first=first,
         is_strict=is_strict,
         silences=silences,
+        speaker_of=lambda one: text_speaker(model, params, one, reading.lang),
     )
     if model.gpt.batches_itself and not is_stream:
         together = len(found.utterances)

@@ -149,12 +149,14 @@ class SpokenText:
         left_out: what the voice cannot speak of the text, each once: letters and digits as they
             are read, and the beginnings of words that are too long.
         fit: how it was made to fit its time, if it was given one.
+        speaker: name of the checkpoint's speaker that speaks, where the caller names no voice.
     """
 
     utterances: list[SpokenUtterance] = field(default_factory=list)
     lexicon_uses: tuple[LexiconUse, ...] = ()
     left_out: tuple[str, ...] = ()
     fit: Fit | None = None
+    speaker: str | None = None
 
     @property
     def words(self) -> list[Word]:

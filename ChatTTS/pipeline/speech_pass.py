@@ -26,7 +26,7 @@ from .model import Model
 from .requests import batches_of, request_of
 from .routines import Routine, Tell, told_by
 from .utterance import Utterance, UtteranceUpdate
-from .voice import Voice, resolve_voice
+from .voice import Voice, resolve_voice, with_speaker
 
 # Refines the texts of utterances.
 Refine: TypeAlias = Callable[[Sequence[Utterance]], Routine[list[Utterance]]]
@@ -84,6 +84,8 @@ class SpeechPass:
         # The texts whose first utterance the others follow; the voices of those that have ended.
         self._followed = {u.text_index for u in utterances if u.index > 0} if is_steady else set()
         self._voices: dict[int, Voice] = {}
+        names = {u.speaker for u in utterances if u.speaker is not None}
+        self._speakers = {name: with_speaker(model, self._named, name) for name in names}
         # Of a greedy request nothing is drawn, so another attempt would be equal.
         tries_again = may_restart and params.ensure_non_empty and not self._sampling.is_greedy
         self._generator = BatchGenerator(
@@ -172,7 +174,8 @@ class SpeechPass:
             TextError: the prompt leaves no room for an answer.
         """
         settings = self._params.prompt if settings is None else settings
-        voice = self._voices.get(u.text_index, self._named)
+        own = self._named if u.speaker is None else self._speakers[u.speaker]
+        voice = self._voices.get(u.text_index, own)
         # A transcript without a sample is spoken, so only the first utterance gets it.
         says = voice.transcript if voice.sample is not None or u.number == 0 else None
         decorated = code_prompt(

@@ -27,6 +27,8 @@ class Utterance:
         before, after: samples of silence that pauses in the text put around it.
         cuts_start, cuts_end: whether that silence is all that is silent at this end.
         emphases: of the caller's text, where the times of words are known.
+        speaker: name of the checkpoint's speaker that the language of its text chooses; ``None``
+            where the caller names a voice.
     """
 
     text_index: int
@@ -39,6 +41,7 @@ class Utterance:
     cuts_start: bool = False
     cuts_end: bool = False
     emphases: tuple[Emphasis, ...] = field(default=(), compare=False)
+    speaker: str | None = None
 
     @property
     def is_shaped(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -66,11 +66,14 @@ class ReadTexts:
         utterances: in order.
         lexicon_uses: for each text, where the lexicon replaces its words.
         left_out: for each text, what the voice cannot speak of it, each once.
+        speakers: for each text, the speaker that its language chooses; ``None`` where the caller
+            names a voice.
     """
 
     utterances: list[Utterance]
     lexicon_uses: list[tuple[LexiconUse, ...]]
     left_out: list[tuple[str, ...]]
+    speakers: list[str | None]
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,7 @@ def utterances_of(
     first: int = 0,
     is_strict: bool = False,
     silences: Silences = Silences(),
+    speaker_of: Callable[[str], str | None] = lambda text: None,
 ) -> ReadTexts:
     """Normalize the texts and cut them into utterances, numbered from ``first``.
 
@@ -154,6 +158,7 @@ def utterances_of(
         read: the spoken form of a written word, if utterances need their words.
         is_strict: raise where a text has no utterance.
         silences: that are exact.
+        speaker_of: returns the speaker that a text has by its language.
 
     Raises:
         NothingToSpeakError: with ``is_strict``, where a text has no utterance.
@@ -162,6 +167,7 @@ def utterances_of(
     utterances: list[Utterance] = []
     lexicon_uses: list[tuple[LexiconUse, ...]] = []
     left_out: list[tuple[str, ...]] = []
+    speakers = [speaker_of(text) for text in texts]
     for number, text in enumerate(texts):
         by_paragraphs = silences.between is not None
         parts = paused_parts(text, reading.lexicon, by_paragraphs=by_paragraphs)
@@ -200,10 +206,11 @@ def utterances_of(
                 piece.cuts_start,
                 piece.cuts_end,
                 _emphases_of(own, emphases),
+                speakers[number],
             )
             for i, (piece, own) in enumerate(zip(spoken, words, strict=True))
         ]
-    return ReadTexts(utterances, lexicon_uses, left_out)
+    return ReadTexts(utterances, lexicon_uses, left_out, speakers)
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..errors import VoiceError
 from ..model.lora.names import chosen_adapter
 from ..model.speaker import decode_sample
 from ..params import InferCodeParams
+from ..text.main_language import main_language
 from .model import Model
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,34 @@ def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
     elif params.txt_smp:
         logger.warning("txt_smp without spk_smp: it is spoken as the beginning of each text")
     return Voice(_vector(model, speaker), sample, params.txt_smp, adapter)
+
+
+def text_speaker(
+    model: Model, params: InferCodeParams, text: str, lang: object = None
+) -> str | None:
+    """Return the name of the checkpoint's speaker that the language of a text chooses.
+
+    ``None`` is for parameters that name a voice, and for a checkpoint without a default speaker.
+
+    Args:
+        lang: of the text, as ``Chat.infer`` takes it.
+
+    Raises:
+        ConfigError: no adapter of that name is loaded.
+    """
+    defaults = model.config.defaults
+    if params.spk_emb is not None or params.spk_smp is not None or defaults.speaker is None:
+        return None
+    if chosen_adapter(params.adapter, model.gpt.adapters) is not None:
+        return None
+    if not defaults.language_speakers:
+        return defaults.speaker
+    return defaults.speaker_of(main_language(text, lang))
+
+
+def with_speaker(model: Model, voice: Voice, speaker: str) -> Voice:
+    """Return a voice with a named speaker of the checkpoint."""
+    return replace(voice, speaker=_vector(model, model.config.defaults.speakers[speaker]))
 
 
 def _vector(model: Model, speaker: Any) -> NDArray[np.float32] | None:

@@ -10,7 +10,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from ..errors import TextError
-from ..languages import LANGUAGES
+from ..languages import LANGUAGES, is_no_language, spelled_language
 from ..utils.locks import new_lock
 from .characters import (
     allowed_characters,
@@ -40,9 +40,6 @@ TextFunction = Callable[[str], str]
 
 # A line end inside a sentence, of a text wrapped to some width; not the lines of markdown.
 _WRAPPED = re.compile(r"^([ \t]*\w[^\n]{30,}[a-z,])[ \t]*\n(?=[ \t]*[a-z])", re.MULTILINE)
-_SPELLINGS = {
-    name: each.code for each in LANGUAGES.values() for name in (each.code, *each.spellings)
-}
 _BUILT_IN: Mapping[str, TextFunction] = {"en": read_english, "zh": read_chinese}
 _PROBE = "1 test. 测试2。"
 
@@ -215,9 +212,8 @@ class Normalizer:
         """Return the language that ``lang`` means, in any of the spellings that scripts use."""
         if lang in self._registered:
             return lang
-        name = str(lang or "auto").strip().casefold()
-        known = _SPELLINGS.get(re.split("[-_]", name)[0])
-        if known is None and name not in ("auto", "none", ""):
+        known = spelled_language(lang)
+        if known is None and not is_no_language(lang):
             logger.warning("lang=%r is not known: the language is found from the text", lang)
         return known
 

@@ -79,6 +79,14 @@ def speaker_strings(hidden: int, places: NDArray[np.float32]) -> dict[str, str]:
     }
 
 
+def language_speakers() -> dict[str, str]:
+    """Return who speaks a language by default: the first of its cast, beside the first of all."""
+    firsts: dict[str, str] = {}
+    for name, person in CAST.items():
+        firsts.setdefault(person.language, name)
+    return dict([*firsts.items()][1:])
+
+
 def voice_defaults(
     hidden: int, places: NDArray[np.float32], alignment_heads: Sequence[tuple[int, int]]
 ) -> dict[str, Any]:
@@ -94,6 +102,7 @@ def voice_defaults(
         "name": "bundled voice",
         "speaker": next(iter(CAST)),
         "speakers": speaker_strings(hidden, places),
+        "language_speakers": language_speakers(),
         "code": {"prompt": f"[speed_{DEFAULT_SPEED}]", "temperature": 0.1, **drawing},
         "refine": {"prompt": "[oral_0][laugh_0][break_0]", "temperature": 0.3, **drawing},
         "refine_keeps_words": True,

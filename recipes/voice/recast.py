@@ -12,7 +12,7 @@ import torch
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.speaker import Speaker
 
-from .export import speaker_strings, write_json
+from .export import language_speakers, speaker_strings, write_json
 from .run import Run
 from .styles import CAST, StyleSpace
 from .teacher import style_tables
@@ -42,7 +42,11 @@ def main(run: Run) -> None:
             speaker.vector(string), speaker.vector(made[name]), atol=_ROUNDING
         ):
             made[name] = string
-    config["defaults"] |= {"speaker": next(iter(CAST)), "speakers": made}
+    config["defaults"] |= {
+        "speaker": next(iter(CAST)),
+        "speakers": made,
+        "language_speakers": language_speakers(),
+    }
     # Complete before an earlier one goes, which may be the known checkpoint itself.
     asset = run.out / "asset"
     partial = asset.with_name(asset.name + ".partial")

@@ -220,6 +220,11 @@ def test_the_defaults(chat: FakeChat, run: Run) -> None:
     assert "--model huggingface" in err
 
 
+def test_the_speaker_of_the_language_is_told(chat: FakeChat, run: Run) -> None:
+    chat.speaker = "lan"
+    assert "voice lan," in run("say", "hi")[2]
+
+
 def test_options_reach_the_library(chat: FakeChat, run: Run) -> None:
     options = (
         "--seed 7 --temperature 0 --top-p 0.5 --top-k 9 --speed 3 --prompt [oral_1] --lang en "

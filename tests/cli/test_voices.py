@@ -289,6 +289,7 @@ def test_list(run: Run) -> None:
     assert status == 0
     lines = out.splitlines()
     assert any(line.startswith("clara ") and "(default)" in line for line in lines)
+    assert any(line.startswith("lan ") and "(default for Chinese)" in line for line in lines)
     assert any(line.startswith("edith ") and "hidden by yours" in line for line in lines)
     assert any(line.split()[:3] == ["anna", "speaker", "yours,"] for line in lines)
     assert any(line.split()[:2] == ["me", "sample"] for line in lines)

@@ -165,6 +165,7 @@ def test_the_bundled_voice_is_one_of_this_recipe() -> None:
     defaults = BUNDLED.defaults
     assert tuple(defaults.speakers) == tuple(CAST)
     assert (defaults.speaker, defaults.pronunciation) == (next(iter(CAST)), "phonemes")
+    assert defaults.language_speakers == export.language_speakers()
     assert defaults.language is None, "it speaks two"
     assert defaults.characters == CHARACTERS
     assert defaults.alignment_heads == tuple(SpeechModel(sizes).guided(SETTINGS.guided_heads))

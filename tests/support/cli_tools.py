@@ -35,6 +35,7 @@ class FakeChat:
     failure: BaseException | None = None
     alignment_heads: AlignmentHeads = ()
     gives_attention = True
+    speaker: str | None = None
 
     def __init__(self) -> None:
         self.device = SimpleNamespace(type="cpu")
@@ -68,7 +69,7 @@ class FakeChat:
         words = []
         if self.asked.get("word_times"):
             words.append(Word(text, 0.0, end / RATE, 0, end, 0, len(text), 1.0))
-        return SpokenText([SpokenUtterance(text, end, self.finish, words)])
+        return SpokenText([SpokenUtterance(text, end, self.finish, words)], speaker=self.speaker)
 
 
 class FakeStream:

@@ -139,7 +139,14 @@ class TakeDrawer:
 
 def _alone(utterance: Utterance, row: int) -> Utterance:
     """Return an utterance as a text of its own, without the silence around it."""
-    return Utterance(row, 0, utterance.spoken, first=utterance.number, words=utterance.words)
+    return Utterance(
+        row,
+        0,
+        utterance.spoken,
+        first=utterance.number,
+        words=utterance.words,
+        speaker=utterance.speaker,
+    )
 
 
 def _light(delta: Delta) -> Delta:

@@ -103,6 +103,8 @@ class SpeechRequest(RequestFields):
             down still speaks it.
         may_be_silent: whether a text without letters, such as ``**`` or an emoji, is a short
             silence; otherwise it is an error.
+        voice_language: chooses the voice where none is named: that of the text which it continues;
+            for a text of its own, ``None`` until the service has found it.
 
     Raises:
         BadRequestError: a value is invalid.
@@ -125,6 +127,7 @@ class SpeechRequest(RequestFields):
     warnings: tuple[str, ...] = ()
     continues: bool = False
     may_be_silent: bool = False
+    voice_language: str | None = None
 
     @classmethod
     def of(cls, text: str, given: RequestFields, **others: Any) -> SpeechRequest:

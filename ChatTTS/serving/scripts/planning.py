@@ -19,6 +19,7 @@ from ...longform.references import with_references
 from ...longform.script import Line, Place, Script, ScriptError, Style
 from ...longform.settings import Role
 from ...request_fields import Priority
+from ...text.main_language import main_language
 from ...text.pauses import blank_marks
 from ...text.splitter import is_speakable, split_utterances
 from ..errors import BadRequestError, RequestTooLargeError, ServingError
@@ -108,6 +109,13 @@ class VoiceFinder:
         self._service, self._options = service, options
         self.found: dict[str, VoiceParameters] = dict(known or {})
         self.substituted: dict[str, str] = {}
+        self._language: str | None = None  # of most lines without a voice
+
+    def read(self, script: Script) -> None:
+        """Let the words of a script's lines without a voice choose the one of all of them."""
+        if self._service.voices.follow_language(None):
+            text = "\n".join(line.text for line in script.lines if self.role(line).voice is None)
+            self._language = main_language(text, self._options.language)
 
     def role(self, line: Line) -> Role:
         """Return the role of a line."""
@@ -122,7 +130,7 @@ class VoiceFinder:
         """
         key = name or ""
         if key not in self.found:
-            voice = self._service.voices.find(name)
+            voice = self._service.voices.find(name, language=self._language)
             if "spk_emb" in voice.parameters:
                 self._service.model.check_speaker(voice.parameters["spk_emb"])
             self.found[key] = voice.parameters
@@ -167,6 +175,7 @@ class ScriptPlanner:
             ScriptError: a line cannot be spoken, such as one with an unknown voice.
         BadRequestError: so is a voice of the options.
         """
+        self._voices.read(script)
         self._check_roles()
         plan = tuple(self._planned(n, line) for n, line in enumerate(script.lines, 1))
         steady = self._options.steady

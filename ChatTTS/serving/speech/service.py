@@ -16,8 +16,6 @@ from ...errors import ChatTTSError, ConfigError, EngineDeadError
 from ...languages import language_choice
 from ...longform.segments import before_tempo, with_silence
 from ...model.lora.names import BASE, chosen_adapter
-from ...text.documents import is_ssml
-from ...text.emphasis import has_emphasis
 from ...text.lexicon import LexiconUse
 from ...text.pauses import paused_parts
 from ...utils.lru import LRU
@@ -35,10 +33,10 @@ from ..observe.request_logs import log_request
 from ..queue.admission import Admission, AdmissionLimits
 from ..queue.tickets import Ticket
 from ..requests.jobs import PieceStream, RefineJob, SpeechJob
-from ..requests.request import SpeechRequest, check_pauses, without_effect
-from ..requests.segments import SegmentStream, jobs_of, read_marked
+from ..requests.request import SpeechRequest, check_pauses
+from ..requests.segments import SegmentStream, jobs_of
 from ..settings import Settings
-from . import warm_up
+from . import reading, warm_up
 from .speech import ResultCache, Speech
 from .speech_model import SpeechModel
 from .voices import FoundVoice, Voices
@@ -54,8 +52,6 @@ _BUDGETS = 1000  # of clients that sent text last
 _PARSERS = 1
 # Threads that decode recordings. The admission does not limit how many recordings come.
 _READERS = 2
-# A document of SSML may have so many times the characters of a text.
-_MARKUP = 8
 _MIN_WAIT_SECONDS = 0.05  # so that a request with max_wait=0 can take a free place
 _POLL_SECONDS = 0.05  # while the server shuts down
 _ABORT_SECONDS = 2.0  # for clients of aborted requests to be told
@@ -275,28 +271,13 @@ class SpeechService:
     # -- what Speech uses ------------------------------------------------------------------
 
     async def with_segments(self, request: SpeechRequest) -> SpeechRequest:
-        """Return the request with the text, segments and warnings of its SSML, if it is SSML.
+        """Return the request with the parts of its SSML, and the language of its voice.
 
         Raises:
             BadRequestError: it begins as SSML and cannot be read.
             RequestTooLargeError: it is too long.
         """
-        if not request.reads_ssml or request.segments or not is_ssml(request.text):
-            return without_effect(request) if self._misses_emphasis(request) else request
-        length, most = len(request.text), self.settings.limits.characters * _MARKUP
-        if length > most:
-            message = f"the document has {length} characters; the limit is {most}"
-            raise RequestTooLargeError(f"{message}: send it in parts", param="input")
-        marked = await self.in_parsing_thread(
-            lambda: read_marked(request.text, strict=request.strict)
-        )
-        request = replace(
-            request, text=marked.text, segments=marked.segments, warnings=marked.warnings
-        )
-        return without_effect(request) if self._misses_emphasis(request) else request
-
-    def _misses_emphasis(self, request: SpeechRequest) -> bool:
-        return not self.gives_word_times and has_emphasis(request.text)
+        return await reading.with_voice_language(self, await reading.with_segments(self, request))
 
     def check_language(self, code: str | None) -> None:
         """Raise BadRequestError if a request may not name this language."""
@@ -330,7 +311,7 @@ class SpeechService:
                 fields["txt_smp"] = request.transcript
             voice = self._with_adapter(FoundVoice("(recording)", fields), request.adapter)
         else:
-            voice = self._voice(request.voice, request.adapter)
+            voice = self._voice(request.voice, request.adapter, request.voice_language)
         return replace(voice, parameters={**voice.parameters, **request.continued})
 
     async def find_lexicon_uses(self, request: SpeechRequest) -> tuple[LexiconUse, ...]:
@@ -429,7 +410,9 @@ class SpeechService:
             return await self.model.open_stream(job, interrupt)
 
         def found(name: str | None) -> Mapping[str, str]:
-            return job.voice if name is None else self._voice(name, request.adapter).parameters
+            if name is None:
+                return job.voice
+            return self._voice(name, request.adapter, request.voice_language).parameters
 
         segments = before_tempo(request.segments, request.speed)
         silences = job.silence_before, job.silence_after, job.paragraph_pause
@@ -438,12 +421,14 @@ class SpeechService:
         await stream.open()
         return stream
 
-    def _voice(self, name: str | None, adapter: str | None = None) -> FoundVoice:
+    def _voice(
+        self, name: str | None, adapter: str | None = None, language: str | None = None
+    ) -> FoundVoice:
         """Return a voice; an adapter without a voice is a voice by itself."""
         try:
             if name is None and adapter in self.model.adapters:
                 name = adapter
-            return self._with_adapter(self.voices.find(name), adapter)
+            return self._with_adapter(self.voices.find(name, language=language), adapter)
         except ServingError:
             raise
         except ChatTTSError as error:

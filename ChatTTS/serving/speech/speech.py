@@ -71,7 +71,10 @@ class SpeechBackend(Protocol):
     def may_resume(self) -> bool: ...
 
     async def with_segments(self, request: SpeechRequest) -> SpeechRequest:
-        """Return the request with the segments of its SSML; raise ServingError if it has errors."""
+        """Return the request with the segments of its SSML, and the language of its voice.
+
+        It raises ServingError if the document has errors.
+        """
 
     def check(self, request: SpeechRequest) -> FoundVoice:
         """Return the request's voice; raise ServingError on a bad request."""

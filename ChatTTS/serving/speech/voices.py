@@ -88,7 +88,8 @@ class Voices:
         takes_unknown: whether the default voice speaks for names of no voice.
 
     Attributes:
-        default: name of the voice of requests that name none; ``None`` if there is none.
+        default: name of the voice of requests that name none; ``None`` if there is none. Texts of
+            some languages may have another: see :meth:`default_of`.
 
     Raises:
         UnknownVoiceError: there is no voice ``default``, or none that an alias stands for.
@@ -122,6 +123,8 @@ class Voices:
         }
         self._plain = config.defaults.speaker or next(iter(self._speakers), None)
         self.default = default or (DEFAULT if DEFAULT in self._adapters else self._plain)
+        is_given = default is not None or DEFAULT in self._adapters
+        self._by_language = {} if is_given else config.defaults.language_speakers
         for alias, voice in self._aliases.items():
             try:
                 self._unaliased(voice)
@@ -132,6 +135,23 @@ class Voices:
                 ) from error
         if default is not None:
             self.find(default, is_strict=True)
+
+    def default_of(self, language: str | None) -> str | None:
+        """Return the name of the voice of requests that name none.
+
+        Args:
+            language: of the text; ``None`` for one without words.
+        """
+        own = self._config.defaults.language
+        return self._by_language.get(language or own or "", self.default)
+
+    def follow_language(self, name: str | None) -> bool:
+        """Return whether the language of a text decides the voice of a request.
+
+        Args:
+            name: that the request gives to its voice.
+        """
+        return bool(self._by_language) and (not name or self._takes_unknown)
 
     def without_aliases(self) -> Sequence[VoiceInfo]:
         """Return the listed voices that are no further names of others, the default one first."""
@@ -187,7 +207,9 @@ class Voices:
         """Return the fields of ``InferCodeParams`` of a voice; see :meth:`find`."""
         return self.find(name).parameters
 
-    def find(self, name: str | None, *, is_strict: bool = False) -> FoundVoice:
+    def find(
+        self, name: str | None, *, is_strict: bool = False, language: str | None = None
+    ) -> FoundVoice:
         """Return the voice that speaks for a name.
 
         Args:
@@ -195,13 +217,15 @@ class Voices:
                 means the default voice. Upper and lower case are the same, unless two voices differ
                 by them alone.
             is_strict: whether a name of no voice is an error in any case.
+            language: of the text, which decides the default voice; ``None`` for no text.
 
         Raises:
             UnknownVoiceError: there is no voice of that name.
             VoiceError: the voice belongs to another model, or a blend cannot be made.
             ServingError: its file is damaged.
         """
-        name = name or self.default
+        default = self.default_of(language)
+        name = name or default
         if name is None:
             return FoundVoice("", {})
         try:
@@ -209,9 +233,9 @@ class Voices:
                 raise UnknownVoiceError(f"a voice of {len(name)} characters is none")
             return self._unaliased(self._targets.get(folded(name), name))
         except UnknownVoiceError:
-            if is_strict or not self._takes_unknown or name == self.default:
+            if is_strict or not self._takes_unknown or name == default:
                 raise
-        return replace(self.find(None), is_substitute=True)
+        return replace(self.find(None, language=language), is_substitute=True)
 
     def _unaliased(self, name: str) -> FoundVoice:
         """Return the voice of a name that is no alias of the settings."""

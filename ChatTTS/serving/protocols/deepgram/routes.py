@@ -19,6 +19,7 @@ from ...http.responses import Body, SpokenResponse, speech_request
 from ...live.door import SocketGatekeeper
 from ...live.session import host_of
 from ...settings import Settings
+from ...speech.reading import with_voice_language
 from ...speech.service import SpeechService
 from .config import parse_query
 from .errors import INTERFACE, error_response, key_of, subprotocol_of
@@ -48,7 +49,8 @@ def add_to(
         config = parse_query(request.query_params, is_socket=False)
         body = await read_body(request, SpeakBody)
         asked = speech_request(service, config, body.text, request.state, INTERFACE)
-        voice = config.voice or service.voices.default
+        asked = await with_voice_language(service, asked)
+        voice = config.voice or service.voices.default_of(asked.voice_language)
         headers = {
             "dg-request-id": asked.request_id,
             "dg-char-count": str(len(body.text)),

@@ -13,6 +13,7 @@ from ....audio.marking import marked
 from ....audio.samples import SAMPLE_RATE, Samples
 from ....errors import NothingToSpeakError, named_parts
 from ....mark import mark_of
+from ....text.main_language import main_language
 from ...errors import ServingError, UnspeakableError
 from ...requests.request import new_request_id, new_seed
 from ...speech.config import RunConfig
@@ -70,6 +71,9 @@ async def speak(
     refusal: UnspeakableError | ToolError | None = None
     seed = new_seed() if config.seed is None else config.seed
     request_id, number, count = new_request_id(), 0, 0
+    language = None  # that chooses the voice
+    if len(texts) > 1:
+        language = await service.in_parsing_thread(lambda: main_language("\n".join(texts)))
     with service.hold():
         for index, text in enumerate(texts):
             request = config.request(
@@ -83,6 +87,7 @@ async def speak(
                 request_id=f"{request_id}.{index}",
                 first_utterance=number,
                 continues=index > 0,
+                voice_language=language,
                 is_first=index == 0,
                 is_last=index + 1 == len(texts),
             )

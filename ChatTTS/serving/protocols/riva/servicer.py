@@ -323,6 +323,7 @@ class _CallSynthesizer:
             interface=INTERFACE,
             request_id=call.request_id + (f"-{self._num_texts}" if self._num_texts else ""),
             first_utterance=last.next_utterance if last is not None and continues else 0,
+            voice_language=None if last is None else last.request.voice_language,
             **settings,
         )
         if last is None:

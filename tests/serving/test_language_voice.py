@@ -21,6 +21,7 @@ from ..support.protocol_ways import PROTOCOL_WAYS
 from ..support.riva_tools import ask as riva_request
 from ..support.riva_tools import connected
 from ..support.server_tools import WholeServer, whole_server
+from ..support.websocket_tools import speaker
 
 ENGLISH, CHINESE = "Good night.", "早上好。"
 
@@ -120,3 +121,32 @@ def test_most_lines_of_a_script_choose_one_voice(server: WholeServer) -> None:
     assert chosen(CHINESE, "OK.") == speakers["lan"]
     assert chosen(ENGLISH, "好。") == speakers["clara"]
     assert chosen("35", language="zh") == speakers["lan"]
+
+
+# ------------------------------------------------------------------ text that comes in parts
+
+
+def test_the_first_words_of_live_text_choose_and_the_voice_stays(server: WholeServer) -> None:
+    with speaker(server) as talk:
+        told = []
+        talk.say("session.config", seed=1)
+        for text in ("35.", CHINESE, ENGLISH):
+            talk.say("input.text", text=text)
+            talk.say("input.flush")
+            told.append(talk.until("audio.start")["voice"])
+            talk.until("audio.done")
+    assert told == ["clara", "lan", "lan"]
+
+
+def test_later_utterances_have_the_voice_of_the_first(server: WholeServer) -> None:
+    def sound(**config: Any) -> bytes:
+        with speaker(server) as talk:
+            talk.say("session.config", seed=1, **config)
+            for text in (CHINESE, " And then we all go home again. "):
+                talk.say("input.text", text=text * 20)
+            talk.say("input.flush")
+            talk.until("audio.done")
+            assert len(talk.all("text.spoken")) > 1
+            return talk.samples().tobytes()
+
+    assert sound() == sound(voice="lan")

@@ -24,7 +24,7 @@ _FINISH_REASONS_BY_SEVERITY = ("stop", "length", "abort", "error")
 
 @dataclass
 class SeedState:
-    """The settings that determine the random draws of a context's next utterance.
+    """The settings that determine the random draws and the voice of a context's next utterance.
 
     The utterances of a context draw like the utterances of one long text: with one seed, and with
     consecutive numbers.
@@ -32,10 +32,13 @@ class SeedState:
     Attributes:
         seed: of all utterances.
         next_utterance: number of the next one.
+        language: that of its first words, which chooses the voice where none is named; ``None``
+            before these.
     """
 
     seed: int = field(default_factory=new_seed)
     next_utterance: int = 0
+    language: str | None = None
 
 
 @dataclass

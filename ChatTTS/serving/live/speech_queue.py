@@ -214,10 +214,14 @@ class SpeechQueue:
         if self._prefetched is not None or self._current is None:
             return
         utterance, generation = self._current
-        following = next((item for item in self._items if isinstance(item, QueuedUtterance)), None)
-        if following is None or following.run.is_abandoned or not generation.has_begun:
+        if not generation.has_begun:
             return
-        is_same_seed = following.run.seed_state is utterance.run.seed_state
+        state = utterance.run.seed_state
+        state.language = state.language or generation.speech.request.voice_language
+        following = next((item for item in self._items if isinstance(item, QueuedUtterance)), None)
+        if following is None or following.run.is_abandoned:
+            return
+        is_same_seed = following.run.seed_state is state
         if is_same_seed and not generation.is_counted:
             return
         number = generation.next_number if is_same_seed else None
@@ -247,6 +251,7 @@ class SpeechQueue:
             continues=True,
             may_be_silent=self._skips_silence,
             reads_ssml=utterance.reads_ssml,
+            voice_language=run.seed_state.language,
             guard=self._service.guard_of(run.config.guard, is_whole=False),
             **cut,
         )

@@ -41,6 +41,9 @@ TextFunction = Callable[[str], str]
 # A line end inside a sentence, of a text wrapped to some width; not the lines of markdown.
 _WRAPPED = re.compile(r"^([ \t]*\w[^\n]{30,}[a-z,])[ \t]*\n(?=[ \t]*[a-z])", re.MULTILINE)
 _BUILT_IN: Mapping[str, TextFunction] = {"en": read_english, "zh": read_chinese}
+_DIGIT = re.compile(r"[\d\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u218f]")
+# A word, with the word behind it that is a part of the number.
+_COUNTED = re.compile(r"\S+(?:\s+(?:hundred|thousand|million|billion|trillion)\b)?")
 _PROBE = "1 test. 测试2。"
 
 
@@ -170,7 +173,12 @@ class Normalizer:
         return read.lines
 
     def read_published(self, text: str, do_homophone_replacement: bool = True) -> ReadText:
-        """Apply the published rule, and leave out what the voice does not know, on one line."""
+        """Apply the published rule, and leave out what the voice does not know, on one line.
+
+        For a voice that reads phonemes, the numbers that are left are read out first.
+        """
+        if self.reads_phonemes:
+            text = self._with_numbers_read(text)
         plain = self(text, False, do_homophone_replacement)
         unknown = self._unknown(plain)
         kept = self._stand_ins
@@ -198,6 +206,19 @@ class Normalizer:
         spoken = [self._in_known_characters(line, unknown) for line in spoken]
         left_out = lost_letters(whole, self._characters, unknown)
         return ReadText([line for line in spoken if line], left_out)
+
+    def _with_numbers_read(self, text: str) -> str:
+        """Return ``text`` with the built-in reading of each word that has a digit."""
+        default = language_of(text) or self._language
+
+        def said(found: re.Match[str]) -> str:
+            if not _DIGIT.search(found[0]):
+                return found[0]
+            word = self._folded(found[0])
+            words = _BUILT_IN[language_of(word) or default](word)
+            return tidy(inner_marks(words, self._characters))
+
+        return map_plain(text, lambda plain: _COUNTED.sub(said, plain))
 
     def _unknown(self, text: str) -> dict[int, str]:
         knows = self._knows

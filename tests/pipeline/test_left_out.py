@@ -54,8 +54,8 @@ def test_without_normalization_it_is_refused_as_well(bundled: Chat) -> None:
     with pytest.raises(NothingToSpeakError, match=f"cannot speak {UNKNOWN}"):
         spoken(bundled, UNKNOWN, do_text_normalization=False)
     rows = spoken(bundled, [f"{UNKNOWN} a 1"], do_text_normalization=False)
-    assert rows.left_out == [(*UNKNOWN, "1")]
-    assert [u.text.strip() for u in rows.rows[0].utterances] == ["a"]
+    assert rows.left_out == [tuple(UNKNOWN)]
+    assert [u.text.strip() for u in rows.rows[0].utterances] == ["a one"]
 
 
 def test_a_call_may_allow_it(bundled: Chat, caplog: pytest.LogCaptureFixture) -> None:

@@ -226,3 +226,34 @@ def test_ordinals_are_no_saints() -> None:
 @pytest.mark.parametrize("code", LANGUAGES)
 def test_every_language_has_a_reader(code: str) -> None:
     assert Normalizer()("Hello 2.", lang=code)
+
+
+# ---------------------------------------------------------------- texts that a program normalized
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("3 guests", "three guests"),
+        ("It costs $5.", "It costs five dollars."),
+        ("$5 million, 20%.", "five million dollars, twenty percent."),
+        ("我有3个苹果。", "我有三个苹果。"),
+        ("[speed_5]23[laugh]", "[speed_5]twenty three[laugh]"),
+        ("Dr. Smith has ２", "Dr. Smith has two"),
+        ("½ cup, x²", "one half cup, x squared"),
+    ],
+)
+def test_a_voice_of_phonemes_says_the_numbers_that_are_left(text: str, said: str) -> None:
+    read = Normalizer(reads_phonemes=True).read_published(text)
+    assert (read.lines, read.left_out) == ([said], ())
+
+
+def test_only_what_has_no_reading_is_left_out() -> None:
+    read = Normalizer(reads_phonemes=True).read_published("나라 3")
+    assert read.left_out == ("나", "라")
+
+
+def test_a_voice_of_letters_keeps_the_published_rule() -> None:
+    read = Normalizer().read_published("3 guests")
+    assert (read.lines, read.left_out) == ([" guests"], ("3",))
+    assert Normalizer(reads_phonemes=True)("3 guests", do_text_normalization=False) == " guests"

@@ -12,7 +12,7 @@ from .pronunciation.given import without_symbols
 def main_language(text: str, lang: object = None) -> str | None:
     """Return the language that ``lang`` means, else that of most of a text's words.
 
-    A Chinese character counts as a word. Marks and tags do not count. ``None`` is for a text
+    A Chinese character or mark counts as a word; tags do not count. ``None`` is for a text
     without words.
     """
     named = spelled_language(lang)

@@ -12,7 +12,7 @@ _NUMERAL = (
     r"(?=[IVXLCDM])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?<=[IVXLCDM])"
 )
 # Without the single letters, which are initials or words.
-_LONGER = rf"(?=[IVXLCDM]{{2}}){_NUMERAL}"
+LONGER = rf"(?=[IVXLCDM]{{2}}){_NUMERAL}"
 
 _RULERS = (
     "Henry|Louis|Charles|Elizabeth|George|Edward|William|James|Richard|Mary|Philip|Pius|Paul|"
@@ -33,12 +33,12 @@ _NUMBERED = (
 
 # "King George V", but not "King George I met".
 _RULER = re.compile(
-    rf"\b(?:(?:{_TITLES}) [A-Z][a-z]+|(?:{_RULERS}))\s(?:(?P<long>{_LONGER}|V|X)\b|"
+    rf"\b(?:(?:{_TITLES}) [A-Z][a-z]+|(?:{_RULERS}))\s(?:(?P<long>{LONGER}|V|X)\b|"
     rf"I(?=\s(?:of|was|and|is)\b|['’]s\b|[,.;)]|$))"
 )
-_NUMBERED_PART = re.compile(rf"\b(?:{_NUMBERED}|{_NUMBERED.upper()})\s({_LONGER}|[IVX])\b")
-_AGE = re.compile(rf"\b({_LONGER}|[VX])(?=\s(?:century|centuries|dynasty|Olympiad)\b)")
-_AFTER_NAME = re.compile(rf"\b([A-Z][a-z]+) ({_LONGER})\b")
+_NUMBERED_PART = re.compile(rf"\b(?:{_NUMBERED}|{_NUMBERED.upper()})\s({LONGER}|[IVX])\b")
+_AGE = re.compile(rf"\b({LONGER}|[VX])(?=\s(?:century|centuries|dynasty|Olympiad)\b)")
+_AFTER_NAME = re.compile(rf"\b([A-Z][a-z]+) ({LONGER})\b")
 _ALONE = re.compile(rf"(?=[IVX]{{2}}){_NUMERAL}")
 _MOST_AFTER_NAME = 20  # beyond it a word of these letters is rather an abbreviation
 
@@ -55,31 +55,31 @@ def read_roman(text: str) -> str:
         return _number(alone)
     text = _RULER.sub(_ruler, text)
     text = _NUMBERED_PART.sub(lambda match: match[0][: -len(match[1])] + _number(match[1]), text)
-    text = _AGE.sub(lambda match: english_ordinal(str(_value(match[1]))), text)
+    text = _AGE.sub(lambda match: english_ordinal(str(value_of(match[1]))), text)
     return _AFTER_NAME.sub(_after_name, text)
 
 
 def read_chinese_roman(text: str) -> str:
     """Return Chinese ``text`` with roman numerals as words, behind 第 and names of rulers."""
-    return _CHINESE.sub(lambda match: chinese_number(str(_value(match[1]))), text)
+    return _CHINESE.sub(lambda match: chinese_number(str(value_of(match[1]))), text)
 
 
 def _ruler(match: re.Match[str]) -> str:
     name, _, numeral = match[0].rpartition(" ")
-    return f"{name} the {english_ordinal(str(_value(numeral)))}"
+    return f"{name} the {english_ordinal(str(value_of(numeral)))}"
 
 
 def _after_name(match: re.Match[str]) -> str:
-    if _value(match[2]) > _MOST_AFTER_NAME:
+    if value_of(match[2]) > _MOST_AFTER_NAME:
         return match[0]
     return f"{match[1]} {_number(match[2])}"
 
 
 def _number(numeral: str) -> str:
-    return english_number(str(_value(numeral)))
+    return english_number(str(value_of(numeral)))
 
 
-def _value(numeral: str) -> int:
+def value_of(numeral: str) -> int:
     values = [_VALUES[letter] for letter in numeral]
     return sum(
         -value if value < following else value

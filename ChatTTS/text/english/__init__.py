@@ -18,6 +18,7 @@ from .clock import mark_halves, read_times
 from .codes import read_codes
 from .formulas import read_formulas
 from .fractions import read_fractions
+from .labels import LABELS
 from .measures import read_degrees, read_measures, read_percentages
 from .money import read_money
 from .phones import read_phones
@@ -30,7 +31,7 @@ from .versions import VERSIONS
 from .web import read_addresses
 
 # By rank: where two classes claim the same characters, the first one has them.
-_SPANS = (*VERSES, *REFERENCES, *PLURALS, *VERSIONS)
+_SPANS = (*VERSES, *REFERENCES, *LABELS, *PLURALS, *VERSIONS)
 
 # The order counts: a date must be read before a range, a range before a number.
 _READERS = (

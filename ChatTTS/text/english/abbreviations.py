@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_digits, english_number
+from .labels import is_label
 
 # A word always follows these, so their full stop never ends a sentence.
 _LEADING = {
@@ -14,7 +15,9 @@ _LEADING = {
     "maj": "major", "cpl": "corporal", "hon": "honorable", "pres": "president",
     "rep": "representative",
     "e.g": "for example", "i.e": "that is", "vs": "versus", "cf": "compare",
-    "approx": "approximately",
+    "approx": "approximately", "fr": "father", "supt": "superintendent", "adm": "admiral",
+    "cmdr": "commander", "pvt": "private", "atty": "attorney", "messrs": "messers",
+    "viz": "namely", "esp": "especially",
 }  # fmt: skip
 
 # These end a sentence when a capital letter follows.
@@ -22,6 +25,11 @@ _TRAILING = {
     "etc": "et cetera", "jr": "junior", "sr": "senior", "inc": "incorporated", "ltd": "limited",
     "corp": "corporation", "co": "company", "dept": "department", "ave": "avenue",
     "blvd": "boulevard", "rd": "road", "a.m": "a m", "p.m": "p m", "ph.d": "p h d",
+    "al": "al", "bros": "brothers", "assn": "association", "univ": "university",
+    "govt": "government", "intl": "international", "natl": "national", "mfg": "manufacturing",
+    "avail": "available", "misc": "miscellaneous", "mins": "minutes", "secs": "seconds",
+    "hrs": "hours", "yrs": "years", "mos": "months", "wks": "weeks", "lbs": "pounds",
+    "pts": "points",
 }  # fmt: skip
 
 MONTHS = {
@@ -30,15 +38,7 @@ MONTHS = {
     "nov": "November", "dec": "December",
 }  # fmt: skip
 
-# These are abbreviations only before a number; otherwise words at the end of a sentence.
-_NUMBERED = {
-    "no": "number", "nos": "numbers", "vol": "volume", "p": "page", "pp": "pages",
-    "fig": "figure", "ch": "chapter", "sec": "section", "tel": "telephone", "ext": "extension",
-    "ca": "circa", "c": "circa", "apt": "apartment", "ste": "suite", "art": "article",
-    **MONTHS,
-}  # fmt: skip
-
-_READINGS = {**_LEADING, **_TRAILING, **_NUMBERED}
+_READINGS = {**_LEADING, **_TRAILING, **MONTHS}
 _ABBREVIATION = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, _READINGS))})\.", re.IGNORECASE)
 _TITLE_WITHOUT_STOP = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof)(?= [A-Z])")
 _DOTTED = re.compile(r"(?<![A-Za-z.])(?:[A-Za-z]\.){2,}")
@@ -131,8 +131,10 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
         return False
     if key in _TRAILING:
         return following[1].isupper()
-    if key in _NUMBERED:
+    if key in MONTHS:
         return not following[1].isdigit()
+    if is_label(text, stop):
+        return False
     is_initial = len(word) == 1 and word.isupper() and word != "I"
     return not (is_initial or _DOTTED.fullmatch(word + "."))
 
@@ -160,7 +162,7 @@ def _read(match: re.Match[str]) -> str:
     key, after = match[1].lower(), match.string[match.end() :].lstrip()
     if key in MONTHS and match[1].istitle() and _BESIDE_MONTH.match(after):
         return MONTHS[key]
-    if key in _NUMBERED and not after.lstrip("(+")[:1].isdigit():
+    if key in MONTHS and not after.lstrip("(+")[:1].isdigit():
         return match[0]
     reading = "street" if key == "st" and not after[:1].isupper() else _READINGS[key]
     return reading + _kept_stop(match)

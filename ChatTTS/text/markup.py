@@ -13,7 +13,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]{1,20}[A-Za-z]")  # of a terminal
 _LINE_MARKS = (
     (re.compile(r"^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[ \t]*$", re.MULTILINE), ""),  # code fences
     (re.compile(r"^[ \t]*(?:[-*_=][ \t]?){3,}$", re.MULTILINE), ""),  # rules
-    (re.compile(r"^(?:[ \t]*>)+[ \t]?", re.MULTILINE), ""),  # quotations
+    (re.compile(r"^(?:[ \t]*>)+(?![$€£]?\d)[ \t]?", re.MULTILINE), ""),  # quotations
     (re.compile(r"^[ \t]*(?:#{1,6}|[-*+•])[ \t]+", re.MULTILINE), ""),  # headings, list items
     (re.compile(r"^[ \t]*(\d{1,3})[.)](?=[ \t]+\S)", re.MULTILINE), r"\1,"),  # numbered items
 )

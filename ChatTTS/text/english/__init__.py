@@ -16,22 +16,48 @@ from .amounts import join_foreign_groups, part_from_letters, read_numbers, read_
 from .calendar import read_dates, read_decades, read_numeric_dates, read_years
 from .clock import mark_halves, read_times
 from .codes import read_codes
+from .comparisons import COMPARISONS
+from .coordinates import COORDINATES
 from .formulas import read_formulas
 from .fractions import read_fractions
 from .labels import LABELS
+from .letter_signs import LETTER_SIGNS
 from .measures import read_degrees, read_measures, read_percentages
+from .mixed_numbers import MIXED_NUMBERS
 from .money import read_money
+from .networks import NETWORKS
 from .phones import read_phones
 from .plurals import PLURALS
 from .ranges import read_multiples, read_ordinals, read_ranges, read_versions
+from .ratios import RATIOS
 from .references import REFERENCES
+from .scores import SCORES
 from .symbols import read_signs_at_numbers, read_symbols, spell_initials, unquote_numbers
+from .temperatures import TEMPERATURES
+from .terms import TERMS
+from .timestamps import TIMESTAMPS
 from .verses import VERSES
 from .versions import VERSIONS
 from .web import read_addresses
 
 # By rank: where two classes claim the same characters, the first one has them.
-_SPANS = (*VERSES, *REFERENCES, *LABELS, *PLURALS, *VERSIONS)
+_SPANS = (
+    *TIMESTAMPS,
+    *NETWORKS,
+    *VERSES,
+    *REFERENCES,
+    *LABELS,
+    *PLURALS,
+    *TERMS,
+    *COORDINATES,
+    *VERSIONS,
+    *MIXED_NUMBERS,
+    *SCORES,
+    *RATIOS,
+    *TEMPERATURES,
+    *LETTER_SIGNS,
+    *COMPARISONS,
+)
 
 # The order counts: a date must be read before a range, a range before a number.
 _READERS = (

@@ -84,7 +84,7 @@ _STREET = re.compile(
     rf"\b((?!Mount|Fort|Port|The|And|But|So)(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s)"
     rf"({_KIND})(?:(\.)(?!\s[A-Z]|\w)|(?=,|$))"
 )
-_WEEKDAYS = {
+WEEKDAYS = {
     "mon": "Monday", "tue": "Tuesday", "tues": "Tuesday", "wed": "Wednesday", "thu": "Thursday",
     "thur": "Thursday", "thurs": "Thursday", "fri": "Friday", "sat": "Saturday", "sun": "Sunday",
 }  # fmt: skip
@@ -110,6 +110,11 @@ _PARTIES = re.compile(r"(?<![\w.'’])[A-Z][\w.'’]*,?\sv\Z")
 _LAST_WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z](?:[A-Za-z.]*[A-Za-z])?$")
 _LIST_NUMBER = re.compile(r"\s{0,32}\d{1,3}")  # with nothing before it on its line
 _NEXT = re.compile(r"[\s\"'“‘(]{0,64}(\S)")
+# Words that begin a sentence and no name: "plan B. Then we left", but "John B. Smith".
+_OPENS_SENTENCE = re.compile(
+    r"(?:The|Then|This|That|These|Those|There|It|Its|He|She|We|They|You|My|His|Her|Our|Their|But|And|"
+    r"So|If|When|While|After|Before|In|On|At|For|From|To|What|Why|How|Not|No|Yes|All)\b"
+)
 _LOOK_BACK = 32  # characters; longer than any abbreviation
 
 
@@ -136,6 +141,8 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
     if is_label(text, stop):
         return False
     is_initial = len(word) == 1 and word.isupper() and word != "I"
+    if is_initial and _OPENS_SENTENCE.match(text, following.start(1)):
+        return True
     return not (is_initial or _DOTTED.fullmatch(word + "."))
 
 
@@ -145,9 +152,9 @@ def expand_abbreviations(text: str) -> str:
     text = _ERA.sub(r"\1 \2", _STATE.sub(lambda match: match[1] + _STATES[match[2]], text))
     text = _STREET.sub(_street, text)
     text = _WEEK.sub(
-        lambda match: f"{_WEEKDAYS[match[1].lower()]} to {_WEEKDAYS[match[2].lower()]}", text
+        lambda match: f"{WEEKDAYS[match[1].lower()]} to {WEEKDAYS[match[2].lower()]}", text
     )
-    text = _WEEKDAY.sub(lambda match: _WEEKDAYS[match[match.lastindex or 0].lower()], text)
+    text = _WEEKDAY.sub(lambda match: WEEKDAYS[match[match.lastindex or 0].lower()], text)
     text = _FORT.sub("fort", text)
     text = _HALF_OF_ZONE.sub(r"\1 m", text)
     text = _WITH.sub(lambda match: "without" if match[0].endswith("o") else "with", text)

@@ -8,7 +8,7 @@ from ..numbers import english_number, english_ordinal, english_year
 from ..readers import Rule, rewrite
 from .abbreviations import MONTHS
 
-_MONTH_NAMES = (
+MONTH_NAMES = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
 )  # fmt: skip
@@ -33,7 +33,12 @@ def _numeric(match: re.Match[str]) -> str:
         month, day = day, month
     if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
         return ", ".join(map(english_number, (first, second, third)))
-    name = _MONTH_NAMES[int(month) - 1].lower()
+    return say_day(year, month, day)
+
+
+def say_day(year: str, month: str, day: str) -> str:
+    """Return a day from its numbers: "the third of may twenty twenty four"."""
+    name = MONTH_NAMES[int(month) - 1].lower()
     return f"the {english_ordinal(str(int(day)))} of {name} {_said_year(year)}"
 
 
@@ -41,7 +46,7 @@ def _short(match: re.Match[str]) -> str:
     """Return a date of two digits each, with the month first: 11/17/05."""
     year = match["year"]
     said = f"o {english_number(year[1])}" if year[0] == "0" else english_number(year)
-    name = _MONTH_NAMES[int(match["month"]) - 1]
+    name = MONTH_NAMES[int(match["month"]) - 1]
     return f"{name} {english_ordinal(str(int(match['day'])))}, {said}"
 
 

@@ -16,10 +16,15 @@ def _clock(match: re.Match[str]) -> str:
         return match[0].replace(":", " to ")
     if match["second"]:
         numbers = zip((hour, minute, match["second"]), ("hour", "minute", "second"), strict=True)
-        hours, minutes, seconds = (_counted(int(number), unit) for number, unit in numbers)
+        hours, minutes, seconds = (counted(int(number), unit) for number, unit in numbers)
         return f"{hours} {minutes} and {seconds}{half}"
     if half and not hour:
         hour = 12
+    return say_hour(hour, minute, half)
+
+
+def say_hour(hour: int, minute: str, half: str = "") -> str:
+    """Return "eight o five" for the hour 8 and the minute "05"; ``half`` is such as " p m"."""
     if minute == "00":
         return english_number(str(hour)) + (half or " o'clock")
     o = "o " if minute[0] == "0" else ""
@@ -29,10 +34,11 @@ def _clock(match: re.Match[str]) -> str:
 def _duration(match: re.Match[str]) -> str:
     """Return "2h 30m" as two hours thirty minutes; without hours, only minutes with seconds."""
     parts = ((match["h"], "hour"), (match["m"], "minute"), (match["s"], "second"))
-    return " ".join(_counted(int(number), unit) for number, unit in parts if number)
+    return " ".join(counted(int(number), unit) for number, unit in parts if number)
 
 
-def _counted(number: int, unit: str) -> str:
+def counted(number: int, unit: str) -> str:
+    """Return "one hour", "two hours"."""
     return f"{english_number(str(number))} {unit}{'' if number == 1 else 's'}"
 
 
@@ -48,7 +54,7 @@ _HALVES: list[Rule] = [
 _TIMES: list[Rule] = [
     (
         re.compile(r"(?<![\w:.])(\d{1,3}):([0-5]\d\.\d{1,3})(?![\d:])"),
-        lambda match: f"{_counted(int(match[1]), 'minute')} and {match[2].lstrip('0')} seconds",
+        lambda match: f"{counted(int(match[1]), 'minute')} and {match[2].lstrip('0')} seconds",
     ),
     (
         re.compile(

@@ -9,8 +9,8 @@ from ..readers import Rule, rewrite
 
 _NAMED = (
     r"\b((?:(?:ending in|(?:[Zz]ip|[Aa]rea|[Aa]ccess|[Cc]ountry|PIN|pin|OTP|CVV|otp)"
-    r"(?: code)?(?: is)?|[Cc]ode(?: is)?|PIN(?: is)?)\s|(?:[Oo]rder|[Ii]nvoice|[Tt]icket|"
-    r"[Aa]ccount|[Tt]racking|[Cc]onfirmation)\s(?:number\s|no\.\s|#\s?)(?:is\s)?))"
+    r"(?: code)?(?: is| of|:)?|[Cc]ode(?: is| of|:)?|PIN(?: is| of|:)?)\s|(?:[Oo]rder|[Ii]nvoice|"
+    r"[Tt]icket|[Aa]ccount|[Tt]racking|[Cc]onfirmation)\s(?:number\s|no\.\s|#\s?)(?:is\s)?))"
     r"(\d{3,20})(?![\w%]|[.,:/-]\d)"
 )
 _PLACES = (
@@ -24,7 +24,7 @@ _COUNTED = (
 )
 
 
-def _spelled(code: str) -> str:
+def spelled(code: str) -> str:
     """Return a code sign by sign: "4c7" is "four c seven"."""
     return " ".join(english_digits(sign) if sign.isdigit() else sign for sign in code)
 
@@ -57,28 +57,24 @@ def _flaw(match: re.Match[str]) -> str:
 
 
 _CODES: list[Rule] = [
-    (
-        re.compile(r"(?<![A-Za-z0-9.])(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?!\w|\.\w)"),
-        lambda match: " dot ".join(map(english_digits, match.groups())),
-    ),
     (re.compile(r"\bCVE-(\d{4})-(\d+)\b"), _flaw),
     # Hexadecimal numbers, and the names of commits.
     (
         re.compile(r"\b0[xX]([0-9A-Fa-f]{1,32})\b"),
-        lambda match: f"zero x {_spelled(match[1].upper())}",
+        lambda match: f"zero x {spelled(match[1].upper())}",
     ),
     (
         re.compile(
             r"(?<![\w.-])(?=[0-9a-f]{0,39}[a-f])(?=(?:[a-f]{0,9}\d){2})[0-9a-f]{7,40}(?![\w.-]*\w)"
         ),
-        lambda match: _spelled(match[0]),
+        lambda match: spelled(match[0]),
     ),
     (re.compile(r"\b([A-Z]{2,})~(?=\d)"), r"\1 tilde "),
     (re.compile(r"\bHEAD\^"), "HEAD caret"),
     # British post codes.
     (
         re.compile(r"\b([A-Z]{1,2}\d[A-Z\d]?) (\d[A-Z]{2})\b"),
-        lambda match: f"{_spelled(match[1])}, {_spelled(match[2])}",
+        lambda match: f"{spelled(match[1])}, {spelled(match[2])}",
     ),
     (re.compile(_NAMED), lambda match: match[1] + english_digits(match[2])),
     (

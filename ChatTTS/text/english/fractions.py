@@ -16,22 +16,22 @@ def _fraction(match: re.Match[str]) -> str:
     if above >= below:
         return match[0]
     if match["whole"]:
-        said = "a half" if (above, below) == (1, 2) else _parts(above, below)
+        said = "a half" if (above, below) == (1, 2) else say_parts(above, below)
         return f"{english_number(match['whole'])} and {said}"
-    return _parts(above, below)
+    return say_parts(above, below)
 
 
 def _mixed(match: re.Match[str]) -> str:
     whole, above, below = match.groups()
     said = (
-        _parts(int(above), int(below))
+        say_parts(int(above), int(below))
         if 2 <= int(below) <= 10 and int(below) != 7
         else f"{english_number(above)} over {english_number(below)}"
     )
     return f"{english_number(whole)} and {said}"
 
 
-def _parts(above: int, below: int) -> str:
+def say_parts(above: int, below: int) -> str:
     """Return "three quarters" for 3 and 4."""
     ordinal = english_ordinal(str(below))
     one, many = _PARTS.get(below, (ordinal, f"{ordinal}s"))
@@ -61,7 +61,7 @@ _FRACTIONS: list[Rule] = [
     # A numerator up to twelve may be a month.
     (
         re.compile(r"(?<![\w/.,])(1[3-9]|[2-9]\d)/([34568])(?![\w/]|\.\d)"),
-        lambda match: _parts(int(match[1]), int(match[2])),
+        lambda match: say_parts(int(match[1]), int(match[2])),
     ),
     (
         re.compile(

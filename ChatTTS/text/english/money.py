@@ -99,11 +99,15 @@ _RATE = re.compile(rf"({_SIGN}\s?{NUMBER}(?:\s?[kKmMbB])?)\s?/\s?({either(_PERIO
 _COMMA = r"(\d{1,3}(?:[.\s]\d{3})+|\d+),(\d{1,2})(?!\d)"
 _ANY_SIGN = rf"(?:{_SIGN}|\b(?:EUR|R\$|kr|zl|PLN|BRL|CHF|SEK|NOK|DKK)(?!\w))"
 _DECIMAL_COMMA = re.compile(rf"({_ANY_SIGN}\s?){_COMMA}|(?<![\d.,]){_COMMA}(?=\s?{_ANY_SIGN})")
+# Three digits behind a point and an euro: thousands, as in most of Europe; "€1.299/l" is a price.
+_POINTED = r"(\d{1,3}(?:\.\d{3})+)(?![\d.]|,\d|\s?/)"
+_GROUPED = re.compile(rf"(€\s?){_POINTED}|(?<![\d.,€]){_POINTED}(?=\s?(?:€|EUR\b)(?!\s?/))")
 
 
 def read_money(text: str) -> str:
     """Return ``text`` with amounts of money as words: "$5.20" is five dollars and twenty cents."""
     text = _DECIMAL_COMMA.sub(_with_point, text)
+    text = _GROUPED.sub(lambda match: match[0].replace(".", ""), text)
     text = _RATE.sub(lambda match: f"{match[1]} per {_PERIODS[match[2]]}", text)
     text = _RANGE.sub(r"\2 to \1", text)
     return _MONEY.sub(_say, text)

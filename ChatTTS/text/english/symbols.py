@@ -26,16 +26,11 @@ _SHORT_QUOTE = re.compile(r'(?<!\w)"([^\s"]{1,20}\d[.,!?]?|\d)"(?!\w)')
 _BEFORE_NUMBERS: list[Rule] = [
     (re.compile(r"#\s?(?=\d)"), " number "),
     (re.compile(r"#(?=\w)"), " hashtag "),
-    (re.compile(r"~\s?(?=\d)"), " about "),
     (re.compile(r"(?<=\d)\s?\*\s?(?=\d)"), " times "),
     (re.compile(r"(?<![-=])[-=]+>"), " "),
     (re.compile(r"&&"), " and "),
     (re.compile(r"\|\|"), " or "),
     (re.compile(r"(?<=[A-Za-z]{3})\s?/\s?(?=[A-Za-z]{3})"), " slash "),
-    (re.compile(r"(?<=\b[a-z0-9])<(?=[a-z0-9]\b)"), " less than "),
-    (re.compile(r"(?<=\b[a-z0-9])>(?=[a-z0-9]\b)"), " more than "),
-    (re.compile(r"(?:(?<=\s)<(?=\s)|<(?=\s?\d))"), " less than "),
-    (re.compile(r"(?:(?<=\s)>(?=\s)|>(?=\s?\d))"), " more than "),
 ]
 _INITIALS: list[Rule] = [
     (

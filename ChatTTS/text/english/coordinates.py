@@ -1,0 +1,69 @@
+"""Angles in degrees, minutes and seconds, and lone primes: "46°33′N", "22′", "6′2″"."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import english_number
+from ..spans import SpanClass
+from .clock import counted
+
+_WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
+_WAY = r"(?:\s?(?P<way>[NSEW])\b)?"
+_PRIME = "['′]"
+_LONG = r"(?=\s(?:long|wide|tall|high|deep|boat|ceilings?|sail|by)\b|\s?[x×]\s?\d)"
+
+
+def _say_angle(match: re.Match[str]) -> str:
+    said = [_unit(match["degrees"], "degree")]
+    if match["minutes"]:
+        said.append(_unit(match["minutes"], "minute"))
+    if match["seconds"]:
+        said.append(_unit(match["seconds"], "second"))
+    return " ".join([*said, _WAYS[match["way"]]] if match["way"] else said)
+
+
+def _unit(number: str, unit: str) -> str:
+    bare = number.lstrip("0") or "0"
+    bare = f"0{bare}" if bare.startswith(".") else bare
+    return f"{english_number(bare)} {unit}{'' if bare == '1' else 's'}"
+
+
+def _say_feet(match: re.Match[str]) -> str:
+    feet = f"{english_number(match['feet'])} {'foot' if match['feet'] == '1' else 'feet'}"
+    return f"{feet} {english_number(match['inches'])}" if match["inches"] else feet
+
+
+COORDINATES = (
+    SpanClass(
+        "angles",
+        re.compile(
+            r"(?<![\w.])(?P<degrees>\d{1,3}(?:\.\d{1,8})?)\s?°\s?"
+            rf"(?:(?P<minutes>\d{{1,2}}(?:\.\d{{1,6}})?){_PRIME}\s?"
+            r"(?:(?P<seconds>\d{1,2}(?:\.\d{1,6})?)(?:″|\"|''))?"
+            rf"{_WAY}|\s?(?P<only>[NSEW])\b)"
+        ),
+        lambda match: (
+            f"{_unit(match['degrees'], 'degree')} {_WAYS[match['only']]}"
+            if match["only"]
+            else _say_angle(match)
+        ),
+    ),
+    SpanClass(
+        "feet and inches",
+        re.compile(
+            r"(?<![\w.])(?P<feet>\d{1,3})′(?:\s?(?P<inches>\d{1,2}(?:\.\d)?)(?:″|\")|" + _LONG + ")"
+        ),
+        _say_feet,
+    ),
+    SpanClass(
+        "minutes of an angle",
+        re.compile(r"(?<![\w.])(\d{1,3})′"),
+        lambda match: counted(int(match[1]), "minute"),
+    ),
+    SpanClass(
+        "double primes",
+        re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)″"),
+        lambda match: _unit(match[1], "inche" if match[1] != "1" else "inch"),
+    ),
+)

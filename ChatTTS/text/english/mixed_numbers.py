@@ -1,0 +1,47 @@
+"""Whole numbers with a fraction behind a hyphen, and parts of an inch: "2-1/2 years", '1/4"'."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import english_number
+from ..spans import SpanClass
+from .fractions import say_parts
+
+_PARTS = r"(?P<above>\d{1,2})/(?P<below>2|3|4|5|6|8|10|12|16|32|64)(?!\d|/|\.\d)"
+_INCH = (
+    r"(?:\s?\"(?![\w\"])|[\s-]?(?:in\.(?=\s[a-z])|inch(?:es)?\b|in\b(?!\s(?:the|a|an|this|my)\b)))"
+)
+_NOUN = re.compile(
+    r"\s?(?!(?:and|or|by|x|to|of|from|in|at|on|wide|long|tall|high|deep|thick|apart|above|below|is|was|"
+    r"here|there)\b)[a-z]"
+)
+
+
+def _say(match: re.Match[str]) -> str | None:
+    above, below = int(match["above"]), int(match["below"])
+    if above >= below:
+        return None
+    whole = match["whole"]
+    said = "a half" if whole and below == 2 else say_parts(above, below)
+    if whole:
+        said = f"{english_number(whole)} and {said}"
+    if match["inch"] is None:
+        return said
+    if _NOUN.match(match.string, match.end()):
+        return f"{said} inch"  # "a 1/4" bolt"
+    return f"{said} inches" if whole else f"{said} of an inch"
+
+
+MIXED_NUMBERS = (
+    SpanClass(
+        "parts of an inch",
+        re.compile(rf"(?<![\w/.,])(?:(?P<whole>\d{{1,3}})(?:-|\s))?{_PARTS}(?P<inch>{_INCH})"),
+        _say,
+    ),
+    SpanClass(
+        "mixed numbers",
+        re.compile(rf"(?<![\w/.,-])(?P<whole>\d{{1,3}})-{_PARTS}(?P<inch>(?!))?"),
+        _say,
+    ),
+)

@@ -1,0 +1,67 @@
+"""So many out of so many: "a score of 45/50", "attempt 3/5"; and pressures of blood."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import english_number
+from ..spans import SpanClass
+
+_PAIR = r"(?P<first>\d{1,4}(?:\.\d{1,2})?)\s?/\s?(?P<second>\d{1,4})(?![\w/]|\.\d)"
+_RATED = r"(?:scor(?:e|es|ed|ing)|marks?|grades?|rat(?:ed|ing|ings)|quiz|exam|result)"
+_SERIES = (
+    r"(?:attempts?|tr(?:y|ies)|step|page|part|slide|question|round|retry|stage|phase|task|chunk|"
+    r"epoch|batch|day|week|volume|episode|section|player|level)"
+)
+_POINTS = r"(?:points?|pts|marks?|stars?|correct|questions?|tests?|passed)"
+_WHOLE = frozenset(
+    ["10", "20", "25", "30", "40", "50", "60", "70", "75", "80", "90", "100", "120", "150", "200"]
+)
+
+
+def _out_of(match: re.Match[str]) -> str | None:
+    first, second = match["first"], match["second"]
+    if float(first) > int(second):
+        return None
+    return f"{english_number(first)} out of {english_number(second)}"
+
+
+def _alone(match: re.Match[str]) -> str | None:
+    """Return a score without a word beside it: a numerator like that is neither month nor part."""
+    first, second = match["first"], match["second"]
+    is_score = second in _WHOLE and 12 < float(first) < int(second)
+    # 50/50 and 80/20 are sayings
+    return _out_of(match) if is_score else None
+
+
+def _over(match: re.Match[str]) -> str:
+    return f"{english_number(match['first'])} over {english_number(match['second'])}"
+
+
+SCORES = (
+    SpanClass(
+        "blood pressures",
+        re.compile(
+            r"(?:(?<=\b[Pp]ressure )|(?<=\bBP )|(?<=\b(?:BP|bp) of )|(?<=\b[Pp]ressure of )|"
+            rf"(?<=\b[Pp]ressure was )|(?<=\bBP: )|(?<=\bBP was )){_PAIR}"
+        ),
+        _over,
+    ),
+    SpanClass("pressures in mmHg", re.compile(rf"(?<![\w/.,]){_PAIR}(?=\s?mm ?Hg)"), _over),
+    SpanClass(
+        "numbers of a series",
+        re.compile(rf"\b(?P<noun>{_SERIES})(?P<gap>\s|:\s?|\s#)(?!\d+/\d+/){_PAIR}", re.I),
+        lambda match: (
+            f"{match['noun']} {english_number(match['first'])} of {english_number(match['second'])}"
+        ),
+    ),
+    SpanClass(
+        "scores",
+        re.compile(
+            rf"(?P<before>\b{_RATED}(?:\s(?:of|was|is|a|an|us|it|me|them)){{0,2}}:?\s){_PAIR}", re.I
+        ),
+        lambda match: (said := _out_of(match)) and match["before"] + said,
+    ),
+    SpanClass("counted points", re.compile(rf"(?<![\w/.,]){_PAIR}(?=\s{_POINTS}\b)"), _out_of),
+    SpanClass("scores alone", re.compile(rf"(?<![\w/.,-]){_PAIR}(?!\s(?:in|inch)\b|\")"), _alone),
+)

@@ -1,0 +1,65 @@
+"""Instants as programs write them ("2023-10-02T08:05:00+02:00"), and days such as "Tue 04/09"."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import english_number, english_ordinal
+from ..spans import SpanClass
+from .abbreviations import WEEKDAYS
+from .calendar import MONTH_NAMES, say_day
+from .clock import counted, say_hour
+
+_TWO = r"[0-5]\d"
+_INSTANT = re.compile(
+    r"(?<![\w/-])(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>0[1-9]|[12]\d|3[01])"
+    rf"(?:T|(?P<space>[ _]))(?P<hour>[01]\d|2[0-4]):?(?P<minute>{_TWO})"
+    rf"(?::?(?P<second>{_TWO})(?:[.,](?P<part>\d{{1,9}}))?)?"
+    rf"(?:\s?(?:(?P<utc>Z)|(?P<sign>[+-])(?P<ahead>[01]\d):?(?P<ahead_minute>{_TWO})?))?(?![\w:-])"
+)
+_WEEKDAY = r"Mon|Tue|Tues|Wed|Thu|Thur|Thurs|Fri|Sat|Sun|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_SHORT = (
+    r"(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])(?![\w/]|\.\d|\s(?:of|cup|inch)\b)"
+)
+# Words before a day; "by 3/4" is rather a part.
+_DATED = r"(?<=\bon )|(?<=\bsince )|(?<=\buntil )|(?<=\btill )|(?<=\bdue )|(?<=\bavailable )"
+
+
+def _say(match: re.Match[str]) -> str | None:
+    if match["space"] and not (match["second"] or match["sign"] or match["utc"]):
+        return None  # a date and a time, each of its own class
+    day = say_day(match["year"], match["month"], match["day"])
+    said = [day, say_hour(int(match["hour"]), match["minute"])]
+    second, part = match["second"] or "00", match["part"] or ""
+    if part.strip("0"):
+        said.append(f"and {english_number(f'{int(second)}.{part}')} seconds")
+    elif int(second):
+        said.append(f"and {counted(int(second), 'second')}")
+    if match["utc"]:
+        said.append("U T C")
+    if match["sign"]:
+        minute = match["ahead_minute"] or "00"
+        hours = english_number(str(int(match["ahead"])))
+        rest = "" if minute == "00" else f" {english_number(minute)}"
+        said.append(f"U T C {'plus' if match['sign'] == '+' else 'minus'} {hours}{rest}")
+    return " ".join(said)
+
+
+def _short(match: re.Match[str]) -> str:
+    return f"{MONTH_NAMES[int(match['month']) - 1]} {english_ordinal(match['day'].lstrip('0'))}"
+
+
+def _weekday(match: re.Match[str]) -> str:
+    name = match["weekday"]
+    return f"{WEEKDAYS.get(name.lower(), name)}{match['comma']} {_short(match)}"
+
+
+TIMESTAMPS = (
+    SpanClass("instants", _INSTANT, _say),
+    SpanClass(
+        "days with a weekday",
+        re.compile(rf"\b(?P<weekday>{_WEEKDAY})\b\.?(?P<comma>,?)\s{_SHORT}"),
+        _weekday,
+    ),
+    SpanClass("days without a year", re.compile(rf"(?:{_DATED}){_SHORT}"), _short),
+)

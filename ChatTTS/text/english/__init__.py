@@ -16,10 +16,12 @@ from .amounts import join_foreign_groups, part_from_letters, read_numbers, read_
 from .calendar import read_dates, read_decades, read_numeric_dates, read_years
 from .clock import mark_halves, read_times
 from .codes import read_codes
+from .command_lines import COMMAND_LINES
 from .comparisons import COMPARISONS
 from .coordinates import COORDINATES
 from .formulas import read_formulas
 from .fractions import read_fractions
+from .hours import HOURS
 from .labels import LABELS
 from .letter_signs import LETTER_SIGNS
 from .measures import read_degrees, read_measures, read_percentages
@@ -43,6 +45,8 @@ from .web import read_addresses
 # By rank: where two classes claim the same characters, the first one has them.
 _SPANS = (
     *TIMESTAMPS,
+    *HOURS,
+    *COMMAND_LINES,
     *NETWORKS,
     *VERSES,
     *REFERENCES,

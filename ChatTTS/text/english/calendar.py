@@ -75,7 +75,7 @@ def _day(match: re.Match[str]) -> str:
 
 
 def _decade(match: re.Match[str]) -> str:
-    words = _said_year(match[1])
+    words = _said_year(match[1] or match[2] or match[3])
     return f"{words[:-1]}ies" if words.endswith("y") else f"{words}s"
 
 
@@ -120,7 +120,25 @@ _NAMED: list[Rule] = [
         _day_first,
     ),
 ]
-_DECADES: list[Rule] = [(re.compile(r"(?<![\w.])'?((?:1[1-9]|20)\d0|\d0)s\b"), _decade)]
+# "in her 30s", "the 90s" and "temps in the low 70s"; "wait 30s" and "a 30s timeout" are seconds.
+_BEFORE_DECADE = "".join(
+    f"(?<={word})|"
+    for word in (
+        r"\b[Tt]he ", r"\bthese ", r"\bmy ", r"\b[Hh]is ", r"\b[Hh]er ", r"\bour ", r"\byour ",
+        r"\btheir ", r"\b[Ee]arly ", r"\b[Ll]ate ", r"\bmid ", r"\b[Mm]id-", r"\blow ", r"\bhigh ",
+        r"\blower ", r"\bupper ", r"\d0s and ", r"\d0s or ", r"\d0s to ",
+    )
+).rstrip("|")  # fmt: skip
+_DECADES: list[Rule] = [
+    (
+        re.compile(
+            rf"(?<![\w.])(?:'?((?:1[1-9]|20)\d0)s\b|'(\d0)s\b|(?:{_BEFORE_DECADE})(\d0)s\b"
+            r"(?!\s(?:timeout|delay|limit|window|interval|clip|video|wait|break|pause|sprint|mark|"
+            r"cache|TTL)))"
+        ),
+        _decade,
+    ),
+]
 _YEARS: list[Rule] = [
     (
         re.compile(r"(?<![\w.,:])(?:1[1-9]|20)\d\d(?!\w|[.,:]\d)"),

@@ -115,6 +115,10 @@ _CODES: list[Rule] = [
         lambda match: match[0][:-2].replace(".", " dot ").replace("_", " "),
     ),
     (re.compile(rf"\b({_COUNTED}\s)0+(?=[1-9])"), r"\1"),
+    (
+        re.compile(r"(?<![\w.,$])(720|1080|1440|2160)([pi])\b"),
+        lambda match: f"{say_in_pairs(match[1])} {match[2]}",
+    ),
 ]
 
 

@@ -131,6 +131,15 @@ def _say_roman(match: re.Match[str]) -> str | None:
     return noun and f"{noun} {english_number(str(value_of(match['numeral'])))}"
 
 
+def _say_pages(match: re.Match[str]) -> str:
+    said = [_NAMED[match["noun"]], _roman(match["first"])]
+    return " ".join([*said, "to", _roman(match["last"])] if match["last"] else said)
+
+
+def _roman(numeral: str) -> str:
+    return english_number(str(value_of(numeral.upper())))
+
+
 LABELS = (
     SpanClass(
         "labels with a roman numeral",
@@ -138,6 +147,13 @@ LABELS = (
             rf"(?<![\w.])(?P<noun>(?i:{either(set(_NAMED) - {'no'})}))\.\s(?P<numeral>{_ROMAN})"
         ),
         _say_roman,
+    ),
+    SpanClass(
+        "pages before a text",
+        re.compile(
+            r"\b(?P<noun>pp?)\.\s(?P<first>[ivxl]{1,7})(?:\s?[-–—]\s?(?P<last>[ivxl]{1,7}))?\b"
+        ),
+        _say_pages,
     ),
     SpanClass(
         "labels",

@@ -38,7 +38,8 @@ _SIMPLE = {
     "hPa": "hectopascal", "kPa": "kilopascal", "MPa": "megapascal", "mbar": "millibar",
     "dB": "decibel", "mol": "mole", "mmol": "millimole", "Ω": "ohm", "kΩ": "kiloohm",
     "MΩ": "megaohm", "nF": "nanofarad", "pF": "picofarad", "mH": "millihenry",
-    "px": "pixel", "hp": "horsepower",
+    "px": "pixel", "pp": "percentage point", "pts": "point",
+    "yr": "year", "yrs": "year", "wk": "week", "wks": "week", "mos": "month", "hp": "horsepower",
     "mmHg": "millimeter of mercury", "IU": "international unit", "kt": "knot", "kn": "knot",
     **{
         f"{micro}{unit}": f"micro{name}"
@@ -58,6 +59,7 @@ _QUOTIENTS = {
     "dpi": ("dot", "inch"), "ppi": ("pixel", "inch"), "rpm": ("revolution", "minute"),
     "bpm": ("beat", "minute"), "psi": ("pound", "square inch"), "wpm": ("word", "minute"),
     "mpg": ("mile", "gallon"), "ppm": ("part", "million"), "ppb": ("part", "billion"),
+    "ppg": ("point", "game"), "rpg": ("rebound", "game"), "apg": ("assist", "game"),
     "rps": ("request", "second"), "qps": ("query", "second"),
 }  # fmt: skip
 _DIVISORS = {

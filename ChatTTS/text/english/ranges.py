@@ -15,7 +15,10 @@ def _version(match: re.Match[str]) -> str:
     return ("version " if match[1] else "") + " point ".join(map(english_number, parts))
 
 
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)"
 _RANGES: list[Rule] = [
+    (re.compile(rf"\b({_MONTH})\.?[-–](?={_MONTH}\b)"), r"\1 to "),
+    (re.compile(r"(?<=\bQ[1-4])[-–](?=Q[1-4]\b)"), " to "),
     (re.compile(r"(?<=\d)\s?-\s?(?=\d+\s*=)"), " minus "),
     (
         re.compile(

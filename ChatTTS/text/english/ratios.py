@@ -7,7 +7,21 @@ import re
 from ..numbers import english_number
 from ..spans import SpanClass
 
+_WORDS = r"ratio|odds|scale|proportion|mix|split|gear|dilution|majority|margin"
+
 RATIOS = (
+    SpanClass(
+        "ratios with a word",
+        re.compile(
+            rf"(?:(?P<before>\b(?:{_WORDS})(?:\s(?:of|is|was|at|about))?:?\s)|(?<![\w:.,]))"
+            r"(?P<first>\d{1,3}(?:\.\d{1,3})?):(?P<second>\d{1,3}(?:\.\d{1,3})?)(?![\w:]|[.,]\d)"
+            rf"(?(before)|(?=\s(?:{_WORDS}|screens?|display|monitor|video|draw|win|loss|lead)\b))"
+        ),
+        lambda match: (
+            f"{match['before'] or ''}{english_number(match['first'])} to "
+            f"{english_number(match['second'])}"
+        ),
+    ),
     SpanClass(
         "ratios",
         re.compile(

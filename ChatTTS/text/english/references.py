@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_number
+from ..numbers import english_digits, english_number
 from ..readers import either
 from ..spans import SpanClass, fixed
 from .abbreviations import ends_sentence
+from .codes import say_in_pairs
 
 _ROMAN = {"ii": "2", "iii": "3", "iv": "4", "vi": "6", "vii": "7", "viii": "8", "ix": "9"}
 _NOUNS = {"Sec": "section", "Secs": "sections", "Art": "article", "Arts": "articles"}
@@ -43,6 +44,12 @@ def _say_index(match: re.Match[str]) -> str:
     return f"{noun} {english_number(match['first'])} dash {english_number(match['second'])}"
 
 
+def _say_docket(match: re.Match[str]) -> str:
+    first, second = match.groups()
+    last = english_digits(second) if len(second) > 4 else say_in_pairs(second.lstrip("0") or "0")
+    return f"number {say_in_pairs(first)} dash {last}"
+
+
 def _say_versus(match: re.Match[str]) -> str | None:
     """Return "versus" for the v of "Roe v. Wade"; that of "let us name it v. Then" is none."""
     stop = match.end() - 1
@@ -52,6 +59,14 @@ def _say_versus(match: re.Match[str]) -> str | None:
 REFERENCES = (
     SpanClass("parts of laws", _PARTS, _say_parts),
     SpanClass("figures and tables", _INDEX, _say_index),
+    SpanClass("dockets", re.compile(r"\b[Nn]o\.\s(\d{1,4})-(\d{1,6})(?![\w-])"), _say_docket),
+    SpanClass(
+        "sections with a point",
+        re.compile(r"(?<=§ )(\d{1,4})\.(\d{2,4})(?![\w.]*\d)"),
+        lambda match: f"{say_in_pairs(match[1])} point {say_in_pairs(match[2].lstrip('0') or '0')}",
+    ),
+    SpanClass("paragraphs", re.compile(r"¶¶\s?"), fixed("paragraphs ")),
+    SpanClass("a paragraph", re.compile(r"¶\s?(?=\d)"), fixed("paragraph ")),
     SpanClass("sections", re.compile(r"§§\s?"), fixed("sections ")),
     SpanClass(
         "rules of courts",

@@ -20,7 +20,7 @@ _LOOK_BACK = 48  # characters
 def _say(match: re.Match[str]) -> str | None:
     number, scale = match["number"], match["scale"]
     before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
-    is_plain = "." in number or (scale == "F" and len(number) == 3)
+    is_plain = "." in number or (scale == "F" and (len(number) == 3 or match["minus"]))
     if not (is_plain or _CONTEXT.search(before)):
         return None
     minus = "minus " if match["minus"] else ""

@@ -21,7 +21,7 @@ _ADJECTIVE = re.compile(
     rf"(?P<unit>{either(_UNITS)})\b(?P<stop>\.?)(?P<old>-old(?:s)?\b)?(?!-\d)"
 )
 _TERM = re.compile(r"(?<![\w.,$€£-])(\d{1,2})(?:Y|-?y/o|yo)\b")
-_BEFORE_NOUN = re.compile(r"\s[a-z]")
+_END = re.compile(r"[\"'”’)]{0,8}(?:\s{1,8}[A-Z]|\s{0,8}\Z)")
 
 
 def _say(match: re.Match[str]) -> str | None:
@@ -31,7 +31,7 @@ def _say(match: re.Match[str]) -> str | None:
         said = f"{english_number(low)} {'by' if join == 'x' else 'to'} {said}"
     if match["old"]:
         return f"{said} {match['old'][1:]}{match['stop']}"
-    is_end = match["stop"] and not _BEFORE_NOUN.match(match.string, match.end())
+    is_end = match["stop"] and _END.match(match.string, match.end())
     return said + ("." if is_end else "")
 
 

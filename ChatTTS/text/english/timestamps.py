@@ -61,5 +61,10 @@ TIMESTAMPS = (
         re.compile(rf"\b(?P<weekday>{_WEEKDAY})\b\.?(?P<comma>,?)\s{_SHORT}"),
         _weekday,
     ),
+    SpanClass(
+        "days after by",
+        re.compile(rf"(?<=\bby ){_SHORT}"),
+        lambda match: None if int(match["month"]) < int(match["day"]) <= 10 else _short(match),
+    ),
     SpanClass("days without a year", re.compile(rf"(?:{_DATED}){_SHORT}"), _short),
 )

@@ -29,10 +29,12 @@ from .mixed_numbers import MIXED_NUMBERS
 from .money import read_money
 from .networks import NETWORKS
 from .phones import read_phones
+from .places import PLACES
 from .plurals import PLURALS
 from .ranges import read_multiples, read_ordinals, read_ranges, read_versions
 from .ratios import RATIOS
 from .references import REFERENCES
+from .scientific import SCIENTIFIC
 from .scores import SCORES
 from .symbols import read_signs_at_numbers, read_symbols, spell_initials, unquote_numbers
 from .temperatures import TEMPERATURES
@@ -50,6 +52,8 @@ _SPANS = (
     *NETWORKS,
     *VERSES,
     *REFERENCES,
+    *PLACES,
+    *SCIENTIFIC,
     *LABELS,
     *PLURALS,
     *TERMS,

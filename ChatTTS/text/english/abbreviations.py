@@ -103,6 +103,8 @@ _HALF_OF_ZONE = re.compile(r"\b([ap])\.m\.(?=\s(?:[ECMP][SD]?T|GMT|UTC|CET|BST)\
 _BESIDE_MONTH = re.compile(r"(?:and|or|to|through|of)\s|,\s\d|[-–]")
 _FORT = re.compile(r"\bFt\.(?=\s[A-Z][a-z])")
 _WITH = re.compile(r"(?<![\w/])w/o?(?=\s)")
+# Of an abbreviation that is not known: "in chem., law and med.; B.A."
+_STOP_BEFORE_MARK = re.compile(r"(?<=[A-Za-z]{2})\.(?=[,;:])")
 _DEGREE = re.compile(r"\bPhD\b")
 
 # The parties of a case: "Roe v. Wade".
@@ -160,6 +162,7 @@ def expand_abbreviations(text: str) -> str:
     text = _WITH.sub(lambda match: "without" if match[0].endswith("o") else "with", text)
     text = _DEGREE.sub("P H D", text)
     text = _ABBREVIATION.sub(_read, text)
+    text = _STOP_BEFORE_MARK.sub("", text)
     text = _DOTTED.sub(_spell, text)
     text = _INITIAL.sub(_spell, text)
     return _TITLE_WITHOUT_STOP.sub(lambda match: _LEADING[match[1].lower()], text)

@@ -36,7 +36,7 @@ _PART = rf"(?:{_ELEMENTS})(?:[2-9]|[1-9]\d)?"
 # no formula.
 _FORMULA = re.compile(
     rf"(?<![\w-])(?:(?!([A-Z])2\1\b)(?=[A-Za-z]*\d)(?:{_PART}){{2,12}}|[HNO]2|O3|Cl2|"
-    r"NaCl|KCl|HCl|NaOH|KOH)(?![\w-])"
+    r"NaCl|KCl|HCl|NaOH|KOH)(?!\w|-(?![a-z]))"
 )
 _PIECE = re.compile(r"[A-Z][a-z]?|\d+")
 

@@ -29,13 +29,15 @@ _MEASURED = {
     "pop": "population", "min": "minimum", "max": "maximum", "avg": "average",
     "qty": "quantity", "wt": "weight", "ht": "height", "dia": "diameter", "est": "estimated",
     "incl": "including", "excl": "excluding", "vel": "velocity", "dist": "distance",
+    "arr": "arriving", "dep": "departing", "n": "note",
+    "nn": "notes",
 }  # fmt: skip
 # Behind an ordinal: "the 3rd fl.", "2nd ed.", "the 19th c.".
 _ORDERED = {
     "fl": "floor", "flr": "floor", "ed": "edition", "eds": "editions", "c": "century",
     "cent": "century", "gr": "grade", "amend": "amendment", "cir": "circuit", "inn": "inning",
 }  # fmt: skip
-_LIVES = {"b": "born", "d": "died"}
+_LIVES = {"b": "born", "d": "died", "r": "reigned", "m": "married"}
 
 # Words, too, where one of these stands before them.
 _WORDS = {
@@ -59,6 +61,7 @@ _NUMBER_NEXT = re.compile(rf"\s?{_SIGN}\.?\d")
 _ROMAN = rf"(?:{LONGER}\b|[VX]\b|I\b(?!['’]|\s[a-z]))"
 _ROMAN_NEXT = re.compile(rf"\s{_ROMAN}")
 _UNIT_BEFORE = re.compile(r"\d\s?\Z")
+_ONE_BEFORE = re.compile(r"(?<![\d/.-])(?:1|(?<!\d )\d/\d{1,2})\s\Z")
 _ORDINAL_BEFORE = re.compile(
     r"(?:\b\d{1,4}(?:st|nd|rd|th)|\b(?:first|second|third|[a-z]{2,12}th|ground|top))\s\Z",
     re.IGNORECASE,
@@ -67,6 +70,7 @@ _DATE_NEXT = re.compile(
     r"\s(?:ca?\.\s?)?(?:\d{3,4}\b|\d{1,2}\s[A-Z]|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))"
 )
 _YEAR_NEXT = re.compile(r"\s(?:1[5-9]|20)\d\d(?!\d|,\d)")
+_WORD_NEXT = re.compile(r"\s[a-z]{3}")
 _PAIRED = re.compile(r"\s(?:and|or)\s(?:max|min)\b|/\s?max\b")
 _PAIR_BEFORE = re.compile(r"\bmin(?:\.|imum)?\s?(?:and\s|or\s|/)\Z", re.IGNORECASE)
 _ALL = {*_NAMED, *_MEASURED, *_ORDERED, *_LIVES}
@@ -88,10 +92,14 @@ def label_at(text: str, start: int, stop: int) -> str | None:
         return _LIVES[key]
     if key in ("min", "max") and (_PAIRED.match(text, after) or _PAIR_BEFORE.search(before)):
         return _MEASURED[key]
-    if _is_word(word, before) or _UNIT_BEFORE.search(before):
+    if key == "c" and _UNIT_BEFORE.search(before) and _WORD_NEXT.match(text, after):
+        return "cup" if _ONE_BEFORE.search(before) else "cups"
+    if key not in ("n", "nn") and (_is_word(word, before) or _UNIT_BEFORE.search(before)):
         return None
     if key == "est" and _YEAR_NEXT.match(text, after):
         return "established"
+    if key == "est" and _WORD_NEXT.match(text, after):
+        return "estimated"
     if key in _NAMED and key != "no" and _ROMAN_NEXT.match(text, after):
         return _NAMED[key]
     return (_NAMED.get(key) or _MEASURED.get(key)) if _NUMBER_NEXT.match(text, after) else None

@@ -38,7 +38,7 @@ _SIMPLE = {
     "hPa": "hectopascal", "kPa": "kilopascal", "MPa": "megapascal", "mbar": "millibar",
     "dB": "decibel", "mol": "mole", "mmol": "millimole", "Ω": "ohm", "kΩ": "kiloohm",
     "MΩ": "megaohm", "nF": "nanofarad", "pF": "picofarad", "mH": "millihenry",
-    "px": "pixel", "pp": "percentage point", "pts": "point",
+    "px": "pixel", "bbl": "barrel", "pp": "percentage point", "pts": "point",
     "yr": "year", "yrs": "year", "wk": "week", "wks": "week", "mos": "month", "hp": "horsepower",
     "mmHg": "millimeter of mercury", "IU": "international unit", "kt": "knot", "kn": "knot",
     **{
@@ -79,12 +79,12 @@ _IRREGULAR = {
 
 # A fraction that is words already, such as "four and a half", may stand in place of the number.
 _SAID = r"a half|one half|one quarter|three quarters|one third|two thirds"
-_UNIT = either([*_SIMPLE, *_QUOTIENTS])
-_DIVISOR = either(_DIVISORS)
+UNIT = either([*_SIMPLE, *_QUOTIENTS])
+DIVISOR = either(_DIVISORS)
 _MEASURE = re.compile(
     rf"(?P<article>\b[Aa]n?\s)?(?<![A-Za-z0-9])(?P<number>{NUMBER}|(?<!\w)(?:{_SAID}))"
-    rf"(?P<scale>\s(?:thousand|[mbtr]+illion))?(?P<join>[\s-]?)(?P<unit>{_UNIT})"
-    rf"(?:\s?/\s?(?P<count>\d{{1,4}}\s?)?(?P<divisor>{_DIVISOR}))?"
+    rf"(?P<scale>\s(?:thousand|[mbtr]+illion))?(?P<join>[\s-]?)(?P<unit>{UNIT})"
+    rf"(?:\s?/\s?(?P<count>\d{{1,4}}\s?)?(?P<divisor>{DIVISOR})(?:\s?/\s?(?P<second>{DIVISOR}))?)?"
     rf"(?![\w/'])(?P<noun>\s(?=[a-z]))?"
 )
 # A number like a year is an amount where a measure follows.
@@ -172,7 +172,16 @@ def _say_measure(match: re.Match[str]) -> str:
         divisor = _DIVISORS[match["divisor"]]
         if count := (match["count"] or "").strip():
             divisor = f"{english_number(count)} {divisor if count == '1' else _plural(divisor)}"
+    if match["second"]:
+        divisor += f" per {_DIVISORS[match['second']]}"
     return f"{article}{said} {unit}" + (f" per {divisor}" if divisor else "") + after
+
+
+def say_units(unit: str | None, divisor: str | None) -> str:
+    """Return " meters per second" for "m" and "s"; either may be missing."""
+    one, per = _QUOTIENTS.get(unit or "", (_SIMPLE.get(unit or "", ""), ""))
+    per = _DIVISORS[divisor] if divisor else per
+    return (f" {_plural(one)}" if one else "") + (f" per {per}" if per else "")
 
 
 def _plural(unit: str) -> str:

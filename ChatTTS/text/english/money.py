@@ -79,7 +79,7 @@ _PERIODS = {
     "person": "person", "kWh": "kilowatt hour", "km": "kilometer", "mile": "mile",
     "barrel": "barrel", "ton": "ton", "oz": "ounce", "l": "liter", "L": "liter",
     "user": "user", "seat": "seat", "head": "head", "piece": "piece", "unit": "unit",
-    "pc": "piece", "ea": "piece", "pp": "person", "sqft": "square foot",
+    "pc": "piece", "bbl": "barrel", "ea": "piece", "pp": "person", "sqft": "square foot",
 }  # fmt: skip
 
 

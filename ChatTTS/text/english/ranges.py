@@ -18,6 +18,13 @@ def _version(match: re.Match[str]) -> str:
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)"
 _RANGES: list[Rule] = [
     (re.compile(rf"\b({_MONTH})\.?[-–](?={_MONTH}\b)"), r"\1 to "),
+    (
+        re.compile(
+            rf"(\b{_MONTH}[a-z]{{0,6}}\.?\s\d{{1,2}})\s?[-–]\s?(?={_MONTH}[a-z]{{0,6}}\.?\s\d)"
+        ),
+        r"\1 to ",
+    ),
+    (re.compile(r"(?<=\d(?:st|nd|rd|th))[-–](?=\d{1,3}(?:st|nd|rd|th)\b)"), " to "),
     (re.compile(r"(?<=\bQ[1-4])[-–](?=Q[1-4]\b)"), " to "),
     (re.compile(r"(?<=\d)\s?-\s?(?=\d+\s*=)"), " minus "),
     (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_digits, english_number
+from ..numbers import english_digits, english_number, english_ordinal
 from ..readers import either
 from ..spans import SpanClass, fixed
 from .abbreviations import ends_sentence
@@ -59,6 +59,11 @@ def _say_versus(match: re.Match[str]) -> str | None:
 REFERENCES = (
     SpanClass("parts of laws", _PARTS, _say_parts),
     SpanClass("figures and tables", _INDEX, _say_index),
+    SpanClass(
+        "reporters",
+        re.compile(r"(?<=\d )F\.\s?(2d|3d|4th)(?=\s\d)"),
+        lambda match: f"F {english_ordinal(match[1][0])}",
+    ),
     SpanClass("dockets", re.compile(r"\b[Nn]o\.\s(\d{1,4})-(\d{1,6})(?![\w-])"), _say_docket),
     SpanClass(
         "sections with a point",

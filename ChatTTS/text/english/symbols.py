@@ -24,7 +24,7 @@ _SYMBOLS = {
 _QUOTED_NUMBER = re.compile(r'(?<!\w)"(?=[^\s"])([^"\n]*\d[.,!?]?)"(?!\w)')
 _SHORT_QUOTE = re.compile(r'(?<!\w)"([^\s"]{1,20}\d[.,!?]?|\d)"(?!\w)')
 _BEFORE_NUMBERS: list[Rule] = [
-    (re.compile(r"#\s?(?=\d)"), " number "),
+    (re.compile(r"#\s?(?=\d|[A-Z]{1,2}-?\d)"), " number "),
     (re.compile(r"#(?=\w)"), " hashtag "),
     (re.compile(r"(?<=\d)\s?\*\s?(?=\d)"), " times "),
     (re.compile(r"(?<![-=])[-=]+>"), " "),

@@ -45,6 +45,12 @@ def _say(match: re.Match[str]) -> str | None:
     return " ".join(said)
 
 
+def _say_time(match: re.Match[str]) -> str:
+    said = say_hour(int(match["hour"]), match["minute"])
+    second = f"{int(match['second'])}.{match['part']}"
+    return f"{said} and {english_number(second)} seconds"
+
+
 def _short(match: re.Match[str]) -> str:
     return f"{MONTH_NAMES[int(match['month']) - 1]} {english_ordinal(match['day'].lstrip('0'))}"
 
@@ -56,6 +62,14 @@ def _weekday(match: re.Match[str]) -> str:
 
 TIMESTAMPS = (
     SpanClass("instants", _INSTANT, _say),
+    SpanClass(
+        "times with parts of a second",
+        re.compile(
+            rf"(?<![\w:.])(?P<hour>[01]\d|2[0-3]):(?P<minute>{_TWO}):(?P<second>{_TWO})[.,]"
+            r"(?P<part>\d{3}|\d{6})(?![\w:])"
+        ),
+        _say_time,
+    ),
     SpanClass(
         "days with a weekday",
         re.compile(rf"\b(?P<weekday>{_WEEKDAY})\b\.?(?P<comma>,?)\s{_SHORT}"),

@@ -1,0 +1,56 @@
+"""States by their traditional abbreviations and roads: "Boise, Ida.", "(D-Mass.)", "I-95 N"."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import english_number
+from ..readers import either
+from ..spans import SpanClass
+from .codes import say_in_pairs
+
+_STATES = {
+    "Ala": "Alabama", "Ariz": "Arizona", "Ark": "Arkansas", "Calif": "California",
+    "Cal": "California", "Colo": "Colorado", "Conn": "Connecticut", "Del": "Delaware",
+    "Fla": "Florida", "Ga": "Georgia", "Ida": "Idaho", "Ill": "Illinois", "Ind": "Indiana",
+    "Kan": "Kansas", "Ky": "Kentucky", "La": "Louisiana", "Md": "Maryland",
+    "Mass": "Massachusetts", "Mich": "Michigan", "Minn": "Minnesota", "Miss": "Mississippi",
+    "Mo": "Missouri", "Mont": "Montana", "Neb": "Nebraska", "Nev": "Nevada", "Okla": "Oklahoma",
+    "Ore": "Oregon", "Pa": "Pennsylvania", "Tenn": "Tennessee", "Tex": "Texas", "Vt": "Vermont",
+    "Va": "Virginia", "Wash": "Washington", "Wis": "Wisconsin", "Wyo": "Wyoming",
+    "Ont": "Ontario", "Que": "Quebec",
+}  # fmt: skip
+_WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
+_NEW_SENTENCE = re.compile(r"[\"'”’)]{0,8}\s{1,8}[A-Z]|[\"'”’)]{0,8}\s{0,8}\Z")
+
+
+def _say_state(match: re.Match[str]) -> str:
+    return _STATES[match[1]] + ("." if _NEW_SENTENCE.match(match.string, match.end()) else "")
+
+
+def _say_road(match: re.Match[str]) -> str:
+    letters, number = " ".join(match["road"]), match["number"]
+    said = english_number(number) if len(number) < 3 else say_in_pairs(number)
+    bound = match["bound"]
+    way = f" {_WAYS[bound[0]]}{'bound' if bound[1:] else ''}" if bound else ""
+    return f"{letters} {said}{way}"
+
+
+PLACES = (
+    SpanClass(
+        "states",
+        re.compile(rf"(?:(?<=[a-z.], )|(?<=\b[DRI]-))({either(_STATES)})\."),
+        _say_state,
+    ),
+    SpanClass(
+        "a city in a district", re.compile(r"\bWash\.(?=,? D\.?C\b)"), lambda _: "Washington"
+    ),
+    SpanClass(
+        "roads",
+        re.compile(
+            r"\b(?P<road>(?:I|US)(?=-)|SR|CR)[- ]?(?P<number>\d{1,3})\b(?!-\d)"
+            r"(?:\s(?P<bound>[NSEW]B?)\b(?!\.[A-Za-z]))?"
+        ),
+        _say_road,
+    ),
+)

@@ -136,7 +136,7 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
     key = word.lower()
     if key in _LEADING or (word == "v" and _PARTIES.search(before)):
         return False
-    if key in _TRAILING:
+    if key in _TRAILING and (key != "al" or before.endswith("et al")):
         return following[1].isupper()
     if key in MONTHS:
         return not following[1].isdigit()
@@ -170,6 +170,8 @@ def expand_abbreviations(text: str) -> str:
 
 def _read(match: re.Match[str]) -> str:
     key, after = match[1].lower(), match.string[match.end() :].lstrip()
+    if key == "al" and not match.string.endswith("et ", 0, match.start()):
+        return match[0]  # a name
     if key in MONTHS and match[1].istitle() and _BESIDE_MONTH.match(after):
         return MONTHS[key]
     if key in MONTHS and not after.lstrip("(+")[:1].isdigit():

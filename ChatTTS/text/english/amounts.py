@@ -29,6 +29,11 @@ _FOREIGN: list[Rule] = [
         re.compile(r"(?<![\d,.])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])"),
         lambda match: match[0].replace(",", ""),
     ),
+    # Points between groups: 1.234.567.
+    (
+        re.compile(r"(?<![\w.])[1-9]\d{0,2}(?:\.\d{3}){2,6}(?![\w.]*\d)"),
+        lambda match: match[0].replace(".", ""),
+    ),
     # A space or an apostrophe between groups: 1 234 567 and 1'234'567.
     (
         re.compile(r"(?<![\d.,'])\d{1,3}(?:'\d{3})+(?![\d'])"),

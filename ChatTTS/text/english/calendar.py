@@ -75,7 +75,7 @@ def _day(match: re.Match[str]) -> str:
 
 
 def _decade(match: re.Match[str]) -> str:
-    words = _said_year(match[1] or match[2] or match[3])
+    words = _said_year(match[1] or match[2] or match[3] or match[4])
     return f"{words[:-1]}ies" if words.endswith("y") else f"{words}s"
 
 
@@ -132,7 +132,7 @@ _BEFORE_DECADE = "".join(
 _DECADES: list[Rule] = [
     (
         re.compile(
-            rf"(?<![\w.])(?:'?((?:1[1-9]|20)\d0)s\b|'(\d0)s\b|(?:{_BEFORE_DECADE})(\d0)s\b"
+            rf"(?<![\w.])(?:'?((?:1[1-9]|20)\d0)s\b|'(\d0)s\b|(\d0)s(?=\s(?:and|or|to|through)\s\d0s\b)|(?:{_BEFORE_DECADE})(\d0)s\b"
             r"(?!\s(?:timeout|delay|limit|window|interval|clip|video|wait|break|pause|sprint|mark|"
             r"cache|TTL)))"
         ),

@@ -36,6 +36,7 @@ _MEASURED = {
 _ORDERED = {
     "fl": "floor", "flr": "floor", "ed": "edition", "eds": "editions", "c": "century",
     "cent": "century", "gr": "grade", "amend": "amendment", "cir": "circuit", "inn": "inning",
+    "min": "minute",
 }  # fmt: skip
 _LIVES = {"b": "born", "d": "died", "r": "reigned", "m": "married"}
 
@@ -59,6 +60,8 @@ _SIGN = r"[~≈<>≥≤(+#$€£\s−-]{0,3}"
 _NUMBER_NEXT = re.compile(rf"\s?{_SIGN}\.?\d")
 # "vol. I" may be followed by a noun, "the vol. I think" by a verb.
 _ROMAN = rf"(?:{LONGER}\b|[VX]\b|I\b(?!['’]|\s[a-z]))"
+_LETTER_NEXT = re.compile(r"\s[A-HJ-Z]\d{0,3}\b(?![.'’]\w)")
+_NO_LETTERS = ("no", "nos", "tel", "ref", "ver")
 _ROMAN_NEXT = re.compile(rf"\s{_ROMAN}")
 _UNIT_BEFORE = re.compile(r"\d\s?\Z")
 _ONE_BEFORE = re.compile(r"(?<![\d/.-])(?:1|(?<!\d )\d/\d{1,2})\s\Z")
@@ -70,6 +73,7 @@ _DATE_NEXT = re.compile(
     r"\s(?:ca?\.\s?)?(?:\d{3,4}\b|\d{1,2}\s[A-Z]|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))"
 )
 _YEAR_NEXT = re.compile(r"\s(?:1[5-9]|20)\d\d(?!\d|,\d)")
+_BEFORE_WORDS = ("est", "max", "min", "avg", "temp")
 _WORD_NEXT = re.compile(r"\s[a-z]{3}")
 _PAIRED = re.compile(r"\s(?:and|or)\s(?:max|min)\b|/\s?max\b")
 _PAIR_BEFORE = re.compile(r"\bmin(?:\.|imum)?\s?(?:and\s|or\s|/)\Z", re.IGNORECASE)
@@ -98,10 +102,12 @@ def label_at(text: str, start: int, stop: int) -> str | None:
         return None
     if key == "est" and _YEAR_NEXT.match(text, after):
         return "established"
-    if key == "est" and _WORD_NEXT.match(text, after):
-        return "estimated"
+    if key in _BEFORE_WORDS and _WORD_NEXT.match(text, after):
+        return _MEASURED[key]
     if key in _NAMED and key != "no" and _ROMAN_NEXT.match(text, after):
         return _NAMED[key]
+    if key in _NAMED and word.istitle() and _LETTER_NEXT.match(text, after):
+        return _NAMED[key] if key not in _NO_LETTERS else None
     return (_NAMED.get(key) or _MEASURED.get(key)) if _NUMBER_NEXT.match(text, after) else None
 
 

@@ -15,7 +15,8 @@ _ADDRESS = re.compile(
 _HEX = "[0-9A-Fa-f]"
 # "12:30:45" is a time: a letter or two colons in a row show that it is none.
 _GROUPS = re.compile(
-    rf"(?<![\w:.])(?=[\d:]{{0,30}}(?:[A-Fa-f]|::))(?:{_HEX}{{1,4}}:{{1,2}}){{2,7}}{_HEX}{{0,4}}"
+    rf"(?<![\w:.])(?=[\d:]{{0,30}}(?:[A-Fa-f]|::))(?=[\w:]{{0,40}}\d)"
+    rf"(?:(?:{_HEX}{{1,4}}:{{1,2}}){{2,7}}{_HEX}{{0,4}}|{_HEX}{{1,4}}::{_HEX}{{1,4}})"
     r"(?:/(?P<bits>\d{1,3}))?(?![\w:])"
 )
 

@@ -25,6 +25,11 @@ def _crossed(match: re.Match[str]) -> str:
     return f"{english_number(match[1])} by {_plural(english_number(match[2]))}"
 
 
+_MANY = {
+    "10": "tens", "100": "hundreds", "1000": "thousands", "10000": "tens of thousands",
+    "100000": "hundreds of thousands",
+}  # fmt: skip
+
 PLURALS = (
     # "W26s" is a measure.
     SpanClass(
@@ -33,6 +38,11 @@ PLURALS = (
         _named,
     ),
     SpanClass("sizes in the plural", re.compile(r"(?<![\w.])(\d{1,2})x(\d{1,2})s\b"), _crossed),
+    SpanClass(
+        "many",
+        re.compile(r"(?<![\w.,])(10|100|1,?000|10,?000|100,?000)s(?=\sof\b)"),
+        lambda match: _MANY[match[1].replace(",", "")],
+    ),
     SpanClass(
         "aircraft",
         re.compile(r"(?<![\w.,$])(7\d7)s\b"),

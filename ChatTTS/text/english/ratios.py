@@ -15,7 +15,7 @@ RATIOS = (
         re.compile(
             rf"(?:(?P<before>\b(?:{_WORDS})(?:\s(?:of|is|was|at|about))?:?\s)|(?<![\w:.,]))"
             r"(?P<first>\d{1,3}(?:\.\d{1,3})?):(?P<second>\d{1,3}(?:\.\d{1,3})?)(?![\w:]|[.,]\d)"
-            rf"(?(before)|(?=\s(?:{_WORDS}|screens?|display|monitor|video|draw|win|loss|lead)\b))"
+            rf"(?(before)|(?=\s(?:{_WORDS}|screens?|display|monitor|video)\b))"
         ),
         lambda match: (
             f"{match['before'] or ''}{english_number(match['first'])} to "

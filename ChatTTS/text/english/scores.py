@@ -8,7 +8,10 @@ from ..numbers import english_number
 from ..spans import SpanClass
 
 _PAIR = r"(?P<first>\d{1,4}(?:\.\d{1,2})?)\s?/\s?(?P<second>\d{1,4})(?![\w/]|\.\d)"
-_RATED = r"(?:scor(?:e|es|ed|ing)|marks?|grades?|rat(?:ed|ing|ings)|quiz|exam|result)"
+_RATED = (
+    r"(?:g[ai]v(?:e|es|ing) it|scor(?:e|es|ed|ing)|marks?|grades?|rat(?:ed|ing|ings)|"
+    r"quiz|exam|result)"
+)
 _SERIES = (
     r"(?:attempts?|tr(?:y|ies)|step|page|part|slide|question|round|retry|stage|phase|task|chunk|"
     r"epoch|batch|day|week|volume|episode|section|player|level)"

@@ -18,9 +18,8 @@ _INSTANT = re.compile(
     rf"(?:\s?(?:(?P<utc>Z)|(?P<sign>[+-])(?P<ahead>[01]\d):?(?P<ahead_minute>{_TWO})?))?(?![\w:-])"
 )
 _WEEKDAY = r"Mon|Tue|Tues|Wed|Thu|Thur|Thurs|Fri|Sat|Sun|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
-_SHORT = (
-    r"(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])(?![\w/]|\.\d|\s(?:of|cup|inch)\b)"
-)
+_PART = r"\s(?:of|the|a|an|cup|inch)\b"
+_SHORT = rf"(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])(?![\w/]|\.\d|{_PART})"
 # Words before a day; "by 3/4" is rather a part.
 _DATED = r"(?<=\bon )|(?<=\bsince )|(?<=\buntil )|(?<=\btill )|(?<=\bdue )|(?<=\bavailable )"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from . import english_dense
 from .form import Form
 from .saying import MONTHS, cardinal, decimal, digits, ordinal, pairs, plural, year
 
@@ -372,5 +373,5 @@ def _addresses(rng: random.Random) -> Iterator[Form]:
 
 _MAKERS = (
     _numbers, _versions, _dates, _times, _money, _scores, _fractions, _ranges, _verses, _plurals,
-    _names, _units, _abbreviations, _references, _symbols, _addresses,
+    _names, _units, _abbreviations, _references, _symbols, _addresses, *english_dense.MAKERS,
 )  # fmt: skip

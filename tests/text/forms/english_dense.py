@@ -1,0 +1,128 @@
+"""English forms of dense text: what logs, law, recipes, tables and commands are full of."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from .form import Form
+from .saying import MONTHS, cardinal, decimal, digits, ordinal, pairs, year
+
+
+def recipes(rng: random.Random) -> Iterator[Form]:
+    """Yield amounts of a kitchen."""
+    n = rng.randint(2, 9)
+    said = cardinal(n)
+    yield Form("recipe", f"{n} c. flour", f"{said} cups( of)? flour")
+    yield Form("recipe", "1/2 c. milk", "(a|one) half( a)? cup( of)? milk")
+    yield Form("recipe", f"{n}-1/2 c. water", f"{said} and (a|one) half cups( of)? water")
+    yield Form("recipe", f"{n} tsp. salt", f"{said} teaspoons( of)? salt")
+    yield Form("recipe", f"a {n}x13-in. pan", f"an? {said} by thirteen inch pan")
+    yield Form("recipe", f"a {n}-oz. can", f"an? {said} ounce can")
+    yield Form("recipe", f"{n}-{n + 2} Tbsp. oil", f"{said} to {cardinal(n + 2)} tablespoons oil")
+    yield Form("recipe", "bake at 375°F", "bake at three hundred seventy five degrees fahrenheit")
+
+
+def commands(rng: random.Random) -> Iterator[Form]:
+    """Yield paths, options and lines of logs."""
+    n = rng.randint(2, 9)
+    said = cardinal(n)
+    yield Form("command", "the --verbose option", "the (dash dash )verbose option")
+    yield Form("command", "use -v twice", "use (dash|minus) v twice")
+    yield Form("command", "in ~/.bashrc", "in tilde slash dot bashrc")
+    yield Form("command", "in /etc/hosts", "in slash etc slash hosts")
+    yield Form("command", r"in C:\Users", "in c colon backslash users")
+    yield Form("command", f"attempt {n}/10", f"attempt {said} (of|out of) ten")
+    yield Form("command", f"exit code -{n}", f"exit code (minus|negative) {said}")
+    yield Form("command", f"foo=={n}.1.2", f"foo equals {said} point one point two")
+    yield Form("command", f"PR #{n}00", f"p r number {said} hundred")
+    yield Form("command", f"0x{n}F", f"zero x {said} f")
+    yield Form("command", "http.server", "http dot server")
+
+
+def clocks(rng: random.Random) -> Iterator[Form]:
+    """Yield times as timetables, soldiers and logs write them."""
+    hour, minute = rng.randint(13, 23), rng.randint(10, 59)
+    said = f"{cardinal(hour)} {cardinal(minute)}"
+    yield Form("clock", f"{hour}{minute} hrs", f"{said} hours")
+    yield Form("clock", "0800 hours", "(zero|o|oh) eight hundred hours")
+    yield Form(
+        "clock", f"@ {hour - 12}:{minute}p", f"at {cardinal(hour - 12)} {cardinal(minute)} p m"
+    )
+    yield Form(
+        "clock",
+        f"{hour}:{minute}:07.250",
+        f"{said} and seven point two five zero seconds",
+    )
+    yield Form("clock", f"{hour}h{minute}m", f"{cardinal(hour)} hours {cardinal(minute)} minutes")
+    yield Form("clock", f"wait {minute // 10 * 10}s", f"wait {cardinal(minute // 10 * 10)} seconds")
+
+
+def days(rng: random.Random) -> Iterator[Form]:
+    """Yield days and spans of time in numbers and short names."""
+    m, d, y = rng.randint(1, 12), rng.randint(13, 28), rng.randint(1901, 2023)
+    month = MONTHS[m - 1]
+    day = f"(the {ordinal(d)} of {month}|{month} (the )?{ordinal(d)})"
+    yield Form("day", f"on {m}/{d}", f"on {day}")
+    yield Form("day", f"Wed. {m}/{d}", f"wednesday {day}")
+    yield Form("day", f"due {m}/{d}", f"due {day}")
+    yield Form("day", "Jan-Mar", "jan(uary)? to mar(ch)?")
+    yield Form("day", "Sept. 30-Oct. 2", "september (the )?thirtieth to october (the )?second")
+    yield Form("day", f"b. {y}", f"born( in)? {year(y)}")
+    yield Form("day", f"d. {month} {d}, {y}", f"died( on)? {day} {year(y)}")
+    yield Form("day", "the 8th-9th c.", "the eighth to ninth century")
+
+
+def laws(rng: random.Random) -> Iterator[Form]:
+    """Yield citations."""
+    n, m = rng.randint(2, 49), rng.randint(101, 989)
+    said, page = cardinal(n), pairs(m)
+    yield Form("law", f"{n} U.S.C. § {m}(a)", f"{said} u s c section {page} a")
+    yield Form("law", f"No. {n}-{m}", f"number {said} dash {page}")
+    yield Form("law", f"¶ {n}", f"paragraph {said}")
+    yield Form("law", f"¶¶ {n}-{n + 2}", f"paragraphs {said} to {cardinal(n + 2)}")
+    yield Form("law", f"{m} F.3d {n}", f"{page} f third {said}")
+    yield Form("law", "Art. IV", "article four")
+    yield Form("law", f"§ {n}.{m}", f"section {said} point ({page}|{digits(str(m))})")
+    yield Form("law", "pp. ix-xi", "pages nine to eleven")
+    yield Form("law", "Dr. Ho et al. (1999)", "doctor ho et al nineteen ninety nine", True)
+
+
+def sciences(rng: random.Random) -> Iterator[Form]:
+    """Yield measures of the sciences."""
+    n, power = rng.randint(2, 9), rng.randint(4, 12)
+    said = cardinal(n)
+    ten = f"ten to the (power of {cardinal(power)}|{ordinal(power)})"
+    yield Form(
+        "science", f"{n}.5 × 10^{power} m/s", f"{decimal(f'{n}.5')} times {ten} meters per second"
+    )
+    yield Form("science", f"{n} x 10^{power}/L", f"{said} times {ten} per liter")
+    yield Form("science", f"{n} mg/kg/day", f"{said} milligrams per kilogram per day")
+    yield Form("science", f"{n}±1 mg", f"{said} plus or minus one milligrams?")
+    yield Form("science", "p < 0.05", "p (is )?less than zero point zero five")
+    yield Form(
+        "science", f"{n + 30}°41′N", f"{cardinal(n + 30)} degrees forty one minutes north", True
+    )
+    yield Form("science", "CO2-neutral", "c o two neutral")
+    yield Form("science", f"pH {n}.4", f"p ?h {decimal(f'{n}.4')}")
+
+
+def places(rng: random.Random) -> Iterator[Form]:
+    """Yield roads, states and machines."""
+    n = rng.randint(21, 99)
+    said = cardinal(n)
+    yield Form("place", f"I-{n} N", f"i {said} north")
+    yield Form("place", f"US-1{n}", f"u s {pairs(int(f'1{n}'))}")
+    yield Form("place", "Salem, Mass., too", "salem massachusetts too", True)
+    yield Form("place", "Sen. Ray (D-Tex.) too", "senator ray d texas too", True)
+    yield Form("place", f"Hwy. {n}", f"highway {said}")
+    yield Form("place", f"Bldg. {n}", f"building {said}")
+    yield Form("place", "fe80::1", "f e eight zero colon colon one")
+    yield Form(
+        "place",
+        "00:1a:2b",
+        "(zero zero colon one a colon two b)",
+    )
+
+
+MAKERS = (recipes, commands, clocks, days, laws, sciences, places)

@@ -11,7 +11,7 @@ from ..readers import Reader, read_all
 from ..roman import read_roman
 from ..signs import name_emoji, name_greek
 from ..spans import read_spans
-from .abbreviations import expand_abbreviations
+from .abbreviations import drop_inner_stops, expand_abbreviations
 from .amounts import join_foreign_groups, part_from_letters, read_numbers, read_scales
 from .calendar import read_dates, read_decades, read_numeric_dates, read_years
 from .clock import mark_halves, read_times
@@ -94,6 +94,7 @@ _READERS = (
     Reader("ordinals", read_ordinals),
     Reader("multiples", read_multiples),
     Reader("measures", read_measures),
+    Reader("stops before a mark", drop_inner_stops),
     Reader("Greek letters", lambda text: name_greek(text, "en")),
     Reader("signs at numbers", read_signs_at_numbers),
     Reader("roman numerals", read_roman),

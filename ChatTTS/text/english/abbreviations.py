@@ -162,10 +162,14 @@ def expand_abbreviations(text: str) -> str:
     text = _WITH.sub(lambda match: "without" if match[0].endswith("o") else "with", text)
     text = _DEGREE.sub("P H D", text)
     text = _ABBREVIATION.sub(_read, text)
-    text = _STOP_BEFORE_MARK.sub("", text)
     text = _DOTTED.sub(_spell, text)
     text = _INITIAL.sub(_spell, text)
     return _TITLE_WITHOUT_STOP.sub(lambda match: _LEADING[match[1].lower()], text)
+
+
+def drop_inner_stops(text: str) -> str:
+    """Return ``text`` without the full stops before another mark, which end no sentence."""
+    return _STOP_BEFORE_MARK.sub("", text)
 
 
 def _read(match: re.Match[str]) -> str:

@@ -10,8 +10,18 @@ from ..spans import SpanClass, fixed
 _AMOUNT = r"(?=\s?[-+−±]?(?:[A-Z]{0,3}[$€£¥₹₩₽₺])?\s?\.?\d)"
 _UNKNOWN = r"(?<=\b[a-z0-9])"
 
+
+def _over(match: re.Match[str]) -> str:
+    return f"{match[1]} over {match[2]}"
+
+
 COMPARISONS = (
     SpanClass("about", re.compile(rf"(?<![\w)\]/~])[~≈]{_AMOUNT}"), fixed("about ")),
+    SpanClass(
+        "quotients",
+        re.compile(r"(?<![\w/])(?<=[\s(=])([xyzuvkq])/(?!\1)([xyzuvkq])(?![\w/])"),
+        _over,
+    ),
     SpanClass(
         "less than",
         re.compile(rf"(?<=\s)<(?=\s)|{_UNKNOWN}<(?=[a-z0-9]\b)|(?<!<)<{_AMOUNT}"),

@@ -57,7 +57,7 @@ _WORDS = {
 }
 _LOOK_BACK = 32  # characters
 _SIGN = r"[~≈<>≥≤(+#$€£\s−-]{0,3}"
-_NUMBER_NEXT = re.compile(rf"\s?{_SIGN}\.?\d")
+_NUMBER_NEXT = re.compile(rf"\s?(?:Nos?\.\s)?{_SIGN}\.?\d")
 # "vol. I" may be followed by a noun, "the vol. I think" by a verb.
 _ROMAN = rf"(?:{LONGER}\b|[VX]\b|I\b(?!['’]|\s[a-z]))"
 _LETTER_NEXT = re.compile(r"\s[A-HJ-Z]\d{0,3}\b(?![.'’]\w)")
@@ -173,6 +173,12 @@ LABELS = (
         "labels",
         re.compile(rf"(?<![\w.])(?:{either(_ALL)})\.(?![A-Za-z]|\.\.)", re.IGNORECASE),
         _say,
+    ),
+    # "Cat. No. 12": of what, the text does not say in full, but its stop ends no sentence.
+    SpanClass(
+        "abbreviations before a number",
+        re.compile(r"\b([A-Z][a-z]{1,4}|L)\.(?=\s[Nn]os?\.\s?\d)"),
+        lambda match: match[1],
     ),
     SpanClass(
         "labels without a full stop",

@@ -93,8 +93,9 @@ _AMOUNT_BEFORE_RANGE = re.compile(
 )
 # A stop of an abbreviation inside a sentence: "5 ft. 10 in. tall" and "1 lb. 4 oz."
 _STOPPED = re.compile(
-    r"(?<=\d)(?P<unit>\s?(?:sq\.? ?|cu\.? ?|fl\.? ?)?(?:ft|lbs?|oz|yd|mi|gal|qt|pt|[Tt]sp|[Tt]bsp|"
-    r"hrs?|mins?|secs?|kg|km|cm|mm|in))\.(?=\s+[\da-z(]|\s*[,;:)])"
+    r"(?:(?<=\d)|(?<=half)|(?<=quarter)|(?<=quarters)|(?<=third)|(?<=thirds)|(?<=eighth)|"
+    r"(?<=eighths))(?P<unit>\s?(?:sq\.? ?|cu\.? ?|fl\.? ?)?(?:ft|lbs?|oz|yd|mi|gal|qt|pt|[Tt]sp|"
+    r"[Tt]bsp|hrs?|mins?|secs?|kg|km|cm|mm|in))\.(?=\s+[\da-z(]|\s*[,;:)])"
 )
 _PER: list[Rule] = [
     (

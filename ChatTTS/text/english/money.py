@@ -100,7 +100,7 @@ _COMMA = r"(\d{1,3}(?:[.\s]\d{3})+|\d+),(\d{1,2})(?!\d)"
 _ANY_SIGN = rf"(?:{_SIGN}|\b(?:EUR|R\$|kr|zl|PLN|BRL|CHF|SEK|NOK|DKK)(?!\w))"
 _DECIMAL_COMMA = re.compile(rf"({_ANY_SIGN}\s?){_COMMA}|(?<![\d.,]){_COMMA}(?=\s?{_ANY_SIGN})")
 # Three digits behind a point and an euro: thousands, as in most of Europe; "€1.299/l" is a price.
-_POINTED = r"(\d{1,3}(?:\.\d{3})+)(?![\d.]|,\d|\s?/)"
+_POINTED = r"(\d{1,3}(?:\.\d{3})+)(?!\d|[.,]\d|\s?/)"
 _GROUPED = re.compile(rf"(€\s?){_POINTED}|(?<![\d.,€]){_POINTED}(?=\s?(?:€|EUR\b)(?!\s?/))")
 
 

@@ -28,7 +28,7 @@ _NUMBERS: list[Rule] = [
     ),
     (
         re.compile(
-            r"\b((?:[Dd]ial|[Cc]all(?:ed|ing)?|[Tt]ext|[Rr]ing|phone)\s)(\d{3,6})(?!\w|%|[.,:/-]\d|"
+            r"\b((?:[Dd]ial(?:l?ed|l?ing)?|[Cc]all(?:ed|ing)?|[Tt]ext|[Rr]ing|phone)\s)(\d{3,6})(?!\w|%|[.,:/-]\d|"
             r"\s(?:[a-z]{2,}s|people|times|o'clock)\b)"
         ),
         lambda match: match[1] + english_digits(match[2]),

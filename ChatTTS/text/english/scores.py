@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..spans import SpanClass
+from ..spans import SpanClass, fixed
 
 _PAIR = r"(?P<first>\d{1,4}(?:\.\d{1,2})?)\s?/\s?(?P<second>\d{1,4})(?![\w/]|\.\d)"
 _RATED = (
@@ -42,6 +42,7 @@ def _over(match: re.Match[str]) -> str:
 
 
 SCORES = (
+    SpanClass("so much of a memory", re.compile(r"(?<=[KMGT]B)\s?/\s?(?=\d)"), fixed(" of ")),
     SpanClass(
         "blood pressures",
         re.compile(

@@ -50,4 +50,17 @@ def _number(written: str) -> str:
     return english_number(written.lstrip("0") or "0")
 
 
-VERSES = (SpanClass("verses", _VERSE, _say),)
+def _say_chapter(match: re.Match[str]) -> str:
+    return f"{_FIRST[match[1]]} {_SHORT[match[2]]} {_number(match[3])}"
+
+
+VERSES = (
+    SpanClass("verses", _VERSE, _say),
+    SpanClass(
+        "chapters",
+        re.compile(
+            r"(?<![\w.])([1-3])\s(Sam|Kgs|Chr|Chron|Cor|Thess|Tim|Pet|Jn)\.\s(\d{1,3})(?![\w:]|\.\d)"
+        ),
+        _say_chapter,
+    ),
+)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -26,6 +27,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _CLOSE_SECONDS = 10.0
+# Pieces that wait for the listener here. More would only wait in another place.
+_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -35,14 +38,15 @@ class Patience:
     Attributes:
         seconds: from the loss of a replica to the first message of another one.
         pause: before each further attempt, in seconds.
-        silence: a replica that has accepted the job and says nothing for so many seconds is lost.
+        silence: a replica that has accepted the job and says nothing for so many seconds is lost;
+            ``None`` for a pool that notices this by itself.
         most_lost: replicas that may be lost without a new sample between; a job that crashes
             replicas ends then.
     """
 
     seconds: float = 120.0
     pause: float = 0.05
-    silence: float = 15.0
+    silence: float | None = 15.0
     most_lost: int = 5
 
 
@@ -86,6 +90,11 @@ class FailoverStream:
         self._loop = asyncio.get_running_loop()
         self._left = self._loop.create_future()
         self._is_over = False
+        # One task for the stream receives, so that no message needs one of its own.
+        self._receiving: asyncio.Task[None] | None = None
+        self._inbox: deque[Piece | Ended | Exception] = deque()
+        self._listener: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
         """Send the job to a replica, and wait until it is accepted.
@@ -100,20 +109,15 @@ class FailoverStream:
         return self
 
     async def __anext__(self) -> Piece:
-        while not self._is_over:
-            message = await self._unless_left(self._next())
-            if isinstance(message, Piece):
-                piece = self._replay.fresh(message)
-                if piece is not None:
-                    self._given.add(piece)
-                    self._lost_in_a_row = 0
-                    return piece
-            else:
-                if message is not None:
-                    self._replay.check_complete()
-                self._is_over = True
-                self.finish_reason = "abort" if message is None else message.finish_reason
-                await self._close()
+        if not self._is_over:
+            got = await self._taken()
+            if isinstance(got, Piece):
+                return got
+            self._is_over = True
+            await self._stop()
+            if isinstance(got, Exception):
+                raise got
+            self.finish_reason = "abort" if got is None else got.finish_reason
         raise StopAsyncIteration
 
     def leave(self) -> None:
@@ -125,8 +129,55 @@ class FailoverStream:
         """End the stream and the job; called in a thread beside the loop."""
         self.leave()
         with contextlib.suppress(RuntimeError, TimeoutError):
-            closing = asyncio.run_coroutine_threadsafe(self._close(), self._loop)
+            closing = asyncio.run_coroutine_threadsafe(self._stop(), self._loop)
             closing.result(_CLOSE_SECONDS)
+
+    # -- from the replicas to the listener ---------------------------------------------------
+
+    async def _taken(self) -> Piece | Ended | Exception | None:
+        """Wait for what comes next; ``None`` once the stream is left."""
+        if self._receiving is None:
+            self._receiving = self._loop.create_task(self._receive_all())
+        while not self._inbox and not self._left.done():
+            self._listener = self._loop.create_future()
+            try:
+                await self._listener
+            finally:
+                self._listener = None
+        if self._left.done():
+            return None
+        _wake(self._room)
+        return self._inbox.popleft()
+
+    async def _receive_all(self) -> None:
+        """Receive until the end, the error that ends the stream, or its listener leaves.
+
+        ``wait_for`` of Python before 3.12 may lose a cancellation, so each turn looks.
+        """
+        got: Piece | Ended | Exception | None = None
+        while not self._left.done() and (got is None or isinstance(got, Piece)):
+            try:
+                got = await self._new()
+            except Exception as error:
+                got = error
+            if got is not None:
+                self._inbox.append(got)
+                _wake(self._listener)
+            while len(self._inbox) >= _AHEAD and not self._left.done():
+                self._room = self._loop.create_future()
+                await self._room
+
+    async def _new(self) -> Piece | Ended | None:
+        """Receive a message; return what is new of it, if anything is."""
+        message = await self._next()
+        if isinstance(message, Ended):
+            self._replay.check_complete()
+            return message
+        piece = self._replay.fresh(message)
+        if piece is not None:
+            self._given.add(piece)
+            self._lost_in_a_row = 0
+        return piece
 
     # -- one replica after another -----------------------------------------------------------
 
@@ -145,7 +196,11 @@ class FailoverStream:
 
     async def _receive_in_time(self) -> Message:
         """Return a message; a replica that hangs is lost, and avoided."""
+        if self._left.done():
+            raise asyncio.CancelledError
         seconds = self._patience.silence
+        if seconds is None:
+            return await self._receive()
         try:
             return await asyncio.wait_for(self._receive(), seconds)
         except asyncio.TimeoutError:
@@ -172,6 +227,8 @@ class FailoverStream:
     async def _try(self) -> None:
         self._messages = self._pool.speak(self._job)
         opened = await self._receive()
+        while isinstance(opened, Alive):
+            opened = await self._receive()
         assert isinstance(opened, Opened)
         known = self._fingerprint
         if known is not None and self._given.samples and known != opened.fingerprint:
@@ -234,10 +291,18 @@ class FailoverStream:
     def _set_left(self) -> None:
         if not self._left.done():
             self._left.set_result(None)
+            _wake(self._listener)
 
     async def aclose(self) -> None:
         """End the stream and the job."""
+        await self._stop()
+
+    async def _stop(self) -> None:
+        """End the job, and receive nothing more."""
         self._set_left()
+        if self._receiving is not None and not self._receiving.done():
+            self._receiving.cancel()
+            await _ended(self._receiving)
         await self._close()
 
     async def _close(self) -> None:
@@ -246,6 +311,12 @@ class FailoverStream:
         if messages is not None:
             with contextlib.suppress(ReplicaLostError):
                 await messages.aclose()
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    """Let a task go on that waits, if one does."""
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
 
 
 async def _ended(task: asyncio.Future[Any]) -> None:

@@ -8,7 +8,6 @@ import secrets
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
 
 import torch
 
@@ -19,7 +18,6 @@ from ...core import Chat
 from ...errors import ChatTTSError
 from ...model.kernels.cpu.build import BuildError
 from ...model.kernels.cpu.library import load as load_kernels
-from ...pipeline.results import Piece
 from ...utils.machine import cpu_features
 from ...version import __version__
 from ..requests.jobs import RefineJob, SpeechJob
@@ -79,9 +77,8 @@ class Replica:
         try:
             texts = tuple(utterance.text for utterance in stream.utterances)
             yield Opened(self.fingerprint, texts, self.state(), stream.left_out)
-            async with aclosing(with_signs_of_life(stream)) as messages:
-                async for message in messages:
-                    yield message
+            async for piece in stream:
+                yield piece
             yield Ended(stream.finish_reason, self.state())
         except ChatTTSError as error:
             yield Failed.of(error, self.name)
@@ -123,21 +120,21 @@ class Replica:
 
 
 async def with_signs_of_life(
-    pieces: AsyncIterator[Piece], seconds: float = _BEAT_SECONDS
-) -> AsyncGenerator[Piece | Alive, None]:
-    """Yield the pieces, and ``Alive`` whenever none comes for so many seconds."""
+    messages: AsyncIterator[Message], seconds: float = _BEAT_SECONDS
+) -> AsyncGenerator[Message, None]:
+    """Yield the messages, and ``Alive`` whenever none comes for so many seconds."""
     while True:
-        coming = asyncio.ensure_future(anext(pieces))
+        coming = asyncio.ensure_future(anext(messages))
         try:
             while not coming.done():
                 await asyncio.wait({coming}, timeout=seconds)
                 if not coming.done():
                     yield Alive()
             try:
-                piece = coming.result()
+                message = coming.result()
             except StopAsyncIteration:
                 return
-            yield piece
+            yield message
         finally:
             if coming.cancel():
                 await asyncio.wait({coming})

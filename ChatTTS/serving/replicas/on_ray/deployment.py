@@ -22,7 +22,7 @@ from ...requests.jobs import RefineJob, SpeechJob
 from ..messages import Failed, Message
 from ..options import LoadOptions
 from ..pool import Facts
-from ..worker import Replica, fingerprint_of
+from ..worker import Replica, fingerprint_of, with_signs_of_life
 from .listening import listen_on_node_address
 
 NAME = "SpeechReplica"
@@ -68,8 +68,11 @@ class SpeechReplica:
         self, job: SpeechJob, avoided: tuple[str, ...]
     ) -> AsyncGenerator[Message, None]:
         """Yield the messages of a job; the router reads the names of replicas to be avoided."""
-        async with aclosing(self._replica.speak(job)) as messages:
-            async for message in messages:
+        async with (
+            aclosing(self._replica.speak(job)) as messages,
+            aclosing(with_signs_of_life(messages)) as all_messages,
+        ):
+            async for message in all_messages:
                 yield message
 
     async def refine(self, job: RefineJob) -> str | Failed:

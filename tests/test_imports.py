@@ -173,7 +173,7 @@ RULES = [
     Rule(
         "what survives a crash does not know what carries it",
         within(f"{SERVING}.replicas", "messages pool failover front worker options routing"),
-        ("ray", f"{SERVING}.replicas.on_ray"),
+        ("ray", *within(f"{SERVING}.replicas", "on_ray model_process")),
     ),
     Rule(
         "a request that is spoken knows its service by an interface alone",

@@ -13,6 +13,7 @@ from .options import Parser, adapter_options, named_normalizers
 
 if TYPE_CHECKING:
     from ..serving.replicas.front import ReplicatedModel
+    from ..serving.replicas.options import LoadOptions
 
 _RUNNING = 16  # requests of a replica, without --max-running
 
@@ -83,7 +84,7 @@ def replicated(
     Raises:
         ChatTTSError: they cannot run; the message names the cause and the remedy.
     """
-    from ..serving.replicas.options import LoadOptions, ReplicaOptions, threads_per_rank
+    from ..serving.replicas.options import ReplicaOptions
     from ..utils.ray_environment import prepare
 
     size = args.data_parallel_size
@@ -91,20 +92,8 @@ def replicated(
     if size is not None:
         options = ReplicaOptions.of(size, args.min_replicas, args.max_replicas, running)
     replicas = 1 if options is None else options.most
-    load = LoadOptions(
-        source=choice.source,
-        path=None if choice.path is None else str(choice.path.resolve()),
-        device=args.device,
-        dtype=args.dtype,
-        threads=threads_per_rank(args.threads, replicas * _ranks(args)),
-        memory=args.memory or f"{running if options is None else options.share} sequences",
-        tensor_parallel_size=args.tensor_parallel_size,
-        pipeline_parallel_size=args.pipeline_parallel_size,
-        adapters=tuple(
-            (name, str(path.resolve())) for name, path in adapter_options(args.adapter).items()
-        ),
-        normalizers=tuple(named_normalizers(args.normalizer).items()),
-    )
+    share = running if options is None else options.share
+    load = load_options(args, choice, memory=f"{share} sequences", replicas=replicas)
     if options is not None and args.ray_address is None:
         options.check_here(load)
     prepare("chattts serve with replicas", own_cluster=args.ray_address is None)
@@ -114,6 +103,36 @@ def replicated(
 
     with replicated_model(load, options, args.ray_address) as model:
         yield model
+
+
+def load_options(
+    args: argparse.Namespace, choice: ModelChoice, *, memory: str, replicas: int = 1
+) -> LoadOptions:
+    """Return the model that a process loads by the options.
+
+    Args:
+        memory: the KV cache, unless ``--memory`` sets one.
+        replicas: processes that share the cores of this machine.
+
+    Raises:
+        ConfigError: a number is out of range.
+    """
+    from ..serving.replicas.options import LoadOptions, threads_per_rank
+
+    return LoadOptions(
+        source=choice.source,
+        path=None if choice.path is None else str(choice.path.resolve()),
+        device=args.device,
+        dtype=args.dtype,
+        threads=threads_per_rank(args.threads, replicas * _ranks(args)),
+        memory=args.memory or memory,
+        tensor_parallel_size=args.tensor_parallel_size,
+        pipeline_parallel_size=args.pipeline_parallel_size,
+        adapters=tuple(
+            (name, str(path.resolve())) for name, path in adapter_options(args.adapter).items()
+        ),
+        normalizers=tuple(named_normalizers(args.normalizer).items()),
+    )
 
 
 def _ranks(args: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..request_fields import GUARDS
 from ..serving.protocol_names import PROTOCOLS
 from .marks import add_mark_options
+from .model_process import add_model_process_option
 from .options import Parser, add_engine_options, add_lexicon_option
 from .replicas import add_replica_options
 
@@ -196,6 +197,7 @@ def add_options(parser: Parser) -> None:
         "--log-texts", action="store_true", help="also log the beginning of each text"
     )
     add_engine_options(parser)
+    add_model_process_option(parser)
     add_replica_options(parser)
     parser.set_defaults(dtype="float32")
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks.serving.host --json out.json
     python -m benchmarks.serving.host --parts streams --streams 64 --seconds 4
+    python -m benchmarks.serving.host --model-process
 
 Starts `chattts serve` on a simulated H100: steps and launches of the decoder take its time and give
 known results, and all other code is the server's own. The client is in this process, and shares the
@@ -370,6 +371,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0, help="of each row")
     parser.add_argument("--drain", type=float, default=4.0, help="seconds for the last answers")
     parser.add_argument("--texts", type=int, default=48, help="different texts of the rates")
+    parser.add_argument(
+        "--model-process", action="store_true", help="serve with a process for the model"
+    )
     parser.add_argument("--json", type=Path, help="is added to, where other parts are in it")
     args = parser.parse_args()
     check_at_least_one(parser, args, "streams", "side_by_side", "texts")
@@ -385,12 +389,17 @@ def main() -> None:
             interfaces=(
                 *("--no-grpc", "--max-connections", str(_CONNECTIONS)),
                 *("--max-connections-per-address", str(_CONNECTIONS)),
+                *(["--model-process"] if args.model_process else []),
             ),
             program=("-m", "benchmarks.serving.simulated.serve", str(file)),
         ) as server:
             ready = time.monotonic() - began
             counters = Counters.in_file(file, "r")
-            found = {"ready": ready, **measure(args, server, counters)}
+            found = {
+                "ready": ready,
+                "model_process": args.model_process,
+                **measure(args, server, counters),
+            }
     before = {}
     if args.json is not None and args.json.exists():
         before = json.loads(args.json.read_text(encoding="utf-8"))

@@ -48,13 +48,7 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
 
     from .recordings import DecoderWork, SimulatedRecorder
 
-    def replace(owner: Any, name: str, new: Any) -> None:
-        """Put ``new`` into the place of an attribute."""
-        if name not in vars(owner):
-            place = f"{owner.__name__}.{name}"
-            raise SystemExit(f"{__name__} patches {place}, which is gone: patch what replaced it")
-        put(owner, name, new)
-
+    replace = partial(_replace, put)
     device = SimulatedDevice(counters)
     engine, decoder = SimulatedStream(device), SimulatedStream(device)
 
@@ -116,6 +110,30 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
 
     replace(decode_steps.DecodeSteps, "run", run_step)
     replace(CudaStreamingDecoder, "advance", advance_and_wait)
+
+
+def simulate_model_process(put: Put = setattr) -> None:
+    """Have the model's processes that are started from now on run on a simulated device.
+
+    Args:
+        put: sets the attribute.
+
+    Raises:
+        SystemExit: the place is gone.
+    """
+    from ChatTTS.serving.replicas.model_process import supervisor
+
+    program = f"{__package__}.model_process"
+    started = partial(supervisor.model_in_process, program=program)
+    _replace(put, supervisor, "model_in_process", started)
+
+
+def _replace(put: Put, owner: Any, name: str, new: Any) -> None:
+    """Put ``new`` into the place of an attribute."""
+    if name not in vars(owner):
+        place = f"{owner.__name__}.{name}"
+        raise SystemExit(f"{__name__} patches {place}, which is gone: patch what replaced it")
+    put(owner, name, new)
 
 
 def _synthesizers(

@@ -24,11 +24,16 @@ def main() -> int:
 
     from ...common.random_checkpoint import temporary_checkpoint
     from .device import Counters
-    from .patches import simulate
+    from .model_process import VARIABLE
+    from .patches import simulate, simulate_model_process
     from .steps import H100
 
     file, *options = sys.argv[1:]
-    simulate(H100, Counters.in_file(Path(file), "w+"))
+    if "--model-process" in options:
+        os.environ[VARIABLE] = file
+        simulate_model_process()
+    else:
+        simulate(H100, Counters.in_file(Path(file), "w+"))
     # Rows of the published width go from the engine to the decoder, and its layers have the
     # published reach. What no processor computes here is small.
     sizes = Config()

@@ -149,8 +149,8 @@ class VoiceDefaults:
             for a voice of several.
         speaker: a name in ``speakers``, the default speaker.
         speakers: speaker strings by name.
-        language_speakers: names in ``speakers`` by the codes of languages: who speaks texts of that
-            language where no voice is named. Texts of all others have the default speaker.
+        language_speakers: names in ``speakers`` by the codes of languages, for texts without a
+            named voice. Texts of all other languages have the default speaker.
         code, refine: defaults of single fields of the request parameters.
         refine_trained: whether the model was trained to refine texts.
         refine_keeps_words: whether refining only adds breaks, laughs and fillers. Then a pass that

@@ -96,6 +96,11 @@ def test_a_header_tells_it(
     assert client.post("/v1/audio/speech", json=body).headers["x-voice"] == told
 
 
+def test_the_list_of_voices_tells_it(client: httpx.Client) -> None:
+    told = client.get("/v1/audio/voices").json()
+    assert (told["default"], told["language_defaults"]) == ("clara", {"zh": "lan"})
+
+
 def test_texts_of_a_batch_choose_by_themselves(client: httpx.Client) -> None:
     items = [{"input": text, "seed": 1} for text in (ENGLISH, CHINESE)]
     data = client.post("/v1/audio/speech/batch", json={"items": items}).json()["data"]

@@ -71,6 +71,7 @@ class StandIn:
         self.key: str | None = None
         self.voices: list[dict[str, Any]] = [{"id": "anna", "name": "Anna"}]
         self.default: str | None = "anna"
+        self.language_defaults: dict[str, str] = {}
         self.tags = [asdict(tag) for tag in named_tags(TAGS)]
         mark = base64.b64encode(info_chunk(Mark())).decode()
         self.status: dict[str, Any] = {
@@ -98,7 +99,11 @@ class StandIn:
     def stream(self, pieces: Any, body: dict[str, Any]) -> Response:
         """Answer as the server does: an event for every piece, and one for the end."""
         assert body["stream_format"] == "sse"
-        headers = {"x-sample-rate": str(RATE), "x-seed": str(body.get("seed", 1234))}
+        headers = {
+            "x-sample-rate": str(RATE),
+            "x-seed": str(body.get("seed", 1234)),
+            "x-voice": quote(body.get("voice", self.default or "")),
+        }
         if self.left_out:
             headers["x-left-out"] = ",".join(map(quote, self.left_out))
         asked = body.get("timestamp_granularities") == ["word"]
@@ -171,7 +176,11 @@ class StandIn:
 
         @app.get("/v1/audio/voices")
         async def voices() -> dict[str, Any]:
-            return {"voices": self.voices, "default": self.default}
+            return {
+                "voices": self.voices,
+                "default": self.default,
+                "language_defaults": self.language_defaults,
+            }
 
         @app.get("/v1/audio/tags")
         async def tags() -> dict[str, Any]:

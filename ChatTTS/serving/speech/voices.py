@@ -88,8 +88,8 @@ class Voices:
         takes_unknown: whether the default voice speaks for names of no voice.
 
     Attributes:
-        default: name of the voice of requests that name none; ``None`` if there is none. Texts of
-            some languages may have another: see :meth:`default_of`.
+        default: name of the voice of requests that name none; ``None`` if there is none.
+        language_defaults: the names of others for texts of some languages, by their codes.
 
     Raises:
         UnknownVoiceError: there is no voice ``default``, or none that an alias stands for.
@@ -124,7 +124,9 @@ class Voices:
         self._plain = config.defaults.speaker or next(iter(self._speakers), None)
         self.default = default or (DEFAULT if DEFAULT in self._adapters else self._plain)
         is_given = default is not None or DEFAULT in self._adapters
-        self._by_language = {} if is_given else config.defaults.language_speakers
+        self.language_defaults: Mapping[str, str] = (
+            {} if is_given else config.defaults.language_speakers
+        )
         for alias, voice in self._aliases.items():
             try:
                 self._unaliased(voice)
@@ -143,7 +145,7 @@ class Voices:
             language: of the text; ``None`` for one without words.
         """
         own = self._config.defaults.language
-        return self._by_language.get(language or own or "", self.default)
+        return self.language_defaults.get(language or own or "", self.default)
 
     def follow_language(self, name: str | None) -> bool:
         """Return whether the language of a text decides the voice of a request.
@@ -151,7 +153,7 @@ class Voices:
         Args:
             name: that the request gives to its voice.
         """
-        return bool(self._by_language) and (not name or self._takes_unknown)
+        return bool(self.language_defaults) and (not name or self._takes_unknown)
 
     def without_aliases(self) -> Sequence[VoiceInfo]:
         """Return the listed voices that are no further names of others, the default one first."""

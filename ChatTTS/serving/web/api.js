@@ -35,7 +35,7 @@ export class Server {
     remember(KEY, value);
   }
 
-  /** All voices: {voices: [{id, name, kind, uploaded, language, stands_for}], default}. */
+  /** All voices: {voices: [{id, name, kind, uploaded, language, stands_for}], default, language_defaults}. */
   async voices() {
     return (await this.#ask("v1/audio/voices")).json();
   }

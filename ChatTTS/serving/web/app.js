@@ -75,7 +75,7 @@ function record({ fields, track }, entry) {
   if (entry) history.renew(entry.id, track);
   else {
     const id = `${Date.now()}-${track.length}`;
-    history.add({ id, fields, voiceName: voices.name(fields.voice ?? ""), seconds: track.seconds }, track);
+    history.add({ id, fields, voiceName: voices.name(fields.voice ?? track.voice), seconds: track.seconds }, track);
   }
 }
 
@@ -143,7 +143,7 @@ async function saveCurrent(button) {
 
 function request() {
   const fields = { input: editor.text, ...settings.fields };
-  if (voices.chosen) fields.voice = voices.chosen;
+  if (voices.asked) fields.voice = voices.asked;
   return fields;
 }
 

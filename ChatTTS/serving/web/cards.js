@@ -1,6 +1,6 @@
 /** A card for each voice: it is chosen by a click, and heard by its button. */
 
-import { isolated } from "./words.js";
+import { isolated, languageName } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const MOST_UNFILTERED = 8;
@@ -27,7 +27,7 @@ export class Cards {
     if (item) item.radio.checked = true;
   }
 
-  /** @param voices {id, name, kind, uploaded, language, isUsual, others}; others are names, too. */
+  /** @param voices {id, name, kind, uploaded, language, isUsual, usualFor, others}; others are names, too. */
   show(voices) {
     this.#items = voices.map((voice) => this.#item(voice));
     $("voice-list").replaceChildren(...this.#items.map(({ root }) => root));
@@ -97,9 +97,10 @@ export function showHearing(button, state, name) {
   button.querySelector("use").setAttribute("href", isOn ? "#icon-stop" : "#icon-play");
 }
 
-function note({ kind, uploaded, isUsual }) {
+function note({ kind, uploaded, isUsual, usualFor }) {
   const origin = ORIGINS[kind] ?? (uploaded ? "Saved voice" : "Built in");
-  return isUsual ? `${origin} · usual voice` : origin;
+  if (isUsual) return `${origin} · usual voice`;
+  return usualFor.length ? `${origin} · usual voice for ${usualFor.map(languageName).join(", ")}` : origin;
 }
 
 /** Scroll the list alone, and not the page. */

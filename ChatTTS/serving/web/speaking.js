@@ -84,6 +84,7 @@ export class Speaking {
   #take(headers) {
     this.track = new Track(Number(headers.get("x-sample-rate")) || USUAL_RATE);
     this.track.leftOut = partsOf(headers.get("x-left-out"));
+    this.track.voice = decodeURIComponent(headers.get("x-voice") ?? "");
     const seed = Number(headers.get("x-seed") ?? NaN);
     if (Number.isSafeInteger(seed)) this.fields = { ...this.fields, seed };
   }

@@ -17,6 +17,7 @@ export class Track {
     this.isComplete = false;
     this.words = []; // {word, start, end, start_character, end_character}, with times in seconds
     this.faults = []; // {kind, text, start_character, end_character}: what the server's guard found
+    this.voice = ""; // that speaks, by the server's name
     this.leftOut = []; // letters and words that the voice cannot speak
     this.cues = []; // subtitles: {start, end, lines}, known at the end
     this.loudest = 0;

@@ -20,6 +20,9 @@ export class Voices {
   #loaded;
   #voices = []; // with names of their own
   #known = new Map(); // every name, with the voice that it means
+  #usual = ""; // the server's own voice
+  #byLanguage = {}; // the voices that speak in its place, by the language of the text
+  #isPicked = false; // whether the user chose the voice, and not the server
 
   /** @param {() => void} loaded called when the server told its voices. */
   constructor(server, notices, previews, loaded) {
@@ -35,6 +38,10 @@ export class Voices {
     $("voices").addEventListener("change", ({ target }) => {
       if (target.name === "voice") this.#chose();
     });
+    // The chosen card tells of no change where it is clicked.
+    $("voices").addEventListener("click", ({ target }) => {
+      if (target.name === "voice") this.#chose();
+    });
     $("voices-retry").addEventListener("click", () => this.load());
   }
 
@@ -43,13 +50,15 @@ export class Voices {
     return this.#mix.isChosen ? this.#mix.blend : this.#cards.chosen;
   }
 
-  /** Choose a voice by any of its names; of an unknown one nothing is changed. */
+  /** What a request asks for: "" where the language of its text is to choose. */
+  get asked() {
+    return this.#isPicked || !Object.keys(this.#byLanguage).length ? this.chosen : "";
+  }
+
+  /** Choose a voice by any of its names, "" for the server's own; of an unknown one nothing is changed. */
   choose(voice) {
-    const own = this.#known.get(voice);
-    if (own !== undefined) this.#cards.choose(own);
-    else if (this.#mix.takes(voice)) this.#mix.choose(voice);
-    else return;
-    this.#chose();
+    if (!voice) this.#leaveToServer();
+    else if (this.#mark(voice)) this.#chose();
   }
 
   /** The name of a voice for the reader. */
@@ -72,25 +81,28 @@ export class Voices {
     const hadFocus = $("voice-list").contains(document.activeElement);
     this.#take(list);
     const wanted = recall(CHOSEN, null);
-    this.choose(list.default);
+    this.#leaveToServer();
     if (wanted !== null) this.choose(wanted);
     if (!this.chosen && this.#voices.length) this.choose(this.#voices[0].id);
     this.#showPreview();
     if (hadFocus) this.#cards.focus();
   }
 
-  #take({ voices, default: usual }) {
+  #take({ voices, default: usual, language_defaults: byLanguage }) {
     const listed = new Set(voices.map(({ id }) => id));
     const isAlias = ({ stands_for: meant }) => meant != null && listed.has(meant);
     const aliases = voices.filter(isAlias);
     const known = new Map(voices.map((voice) => [voice.id, isAlias(voice) ? voice.stands_for : voice.id]));
     this.#known = known;
+    this.#usual = usual ?? "";
+    this.#byLanguage = byLanguage ?? {};
     this.#voices = voices
       .filter((voice) => !isAlias(voice))
       .map((voice) => ({
         ...voice,
         name: voice.name ?? voice.id,
         isUsual: voice.id === (known.get(usual) ?? usual),
+        usualFor: Object.keys(this.#byLanguage).filter((code) => this.#byLanguage[code] === voice.id),
         others: aliases.filter(({ stands_for: meant }) => meant === voice.id).map(({ id }) => id),
       }));
     hideForeignExamples(voices);
@@ -98,8 +110,29 @@ export class Voices {
     this.#mix.offer(this.#voices);
   }
 
+  /** Mark a voice by any of its names as chosen; return whether there is one. */
+  #mark(voice) {
+    const own = this.#known.get(voice);
+    if (own !== undefined) this.#cards.choose(own);
+    else if (this.#mix.takes(voice)) this.#mix.choose(voice);
+    else return false;
+    return true;
+  }
+
   #chose() {
+    this.#isPicked = true;
     remember(CHOSEN, this.chosen);
+    this.#showChosen();
+  }
+
+  #leaveToServer() {
+    this.#isPicked = false;
+    remember(CHOSEN, null);
+    this.#mark(this.#usual);
+    this.#showChosen();
+  }
+
+  #showChosen() {
     this.#cards.showChosen();
     this.#mix.showChosen();
   }

@@ -23,6 +23,11 @@ function plain(part) {
   return String(part).replace(/[^\p{L}\p{N}_-]+/gu, "_");
 }
 
+/** The code of a language -> its name. */
+export function languageName(code) {
+  return new Intl.DisplayNames("en", { type: "language" }).of(code);
+}
+
 /** A name between marks that keep its direction of writing from changing the words around it. */
 export function isolated(name) {
   return `\u2068${name}\u2069`;

@@ -74,6 +74,25 @@ def test_names_are_folded_under_the_voice_that_they_mean(server: StandIn, page: 
     expect(radio(page, "bert")).to_be_checked()
 
 
+def test_the_language_of_the_text_chooses_until_the_user_does(server: StandIn, page: Page) -> None:
+    server.language_defaults = {"zh": "bert"}
+    page.evaluate("sessionStorage.clear()")
+    page.reload()
+    note = card(page, "bert").locator(".voice-note")
+    expect(note).to_have_text("Built in · usual voice for Chinese")
+    speak(page)
+    wait_for(page, "ended")
+    card(page, "anna").locator("label").click()  # that was marked already
+    speak(page)
+    wait_for(page, "ended")
+    assert [body.get("voice") for body in server.spoken] == [None, "anna"]
+    expect(page.locator(".entry-meta").last).to_contain_text("anna")
+    page.reload()
+    speak(page)
+    wait_for(page, "ended")
+    assert server.spoken[2]["voice"] == "anna"
+
+
 def test_a_preview_is_spoken_once(server: StandIn, page: Page) -> None:
     hear = card(page, "bert").locator(".voice-hear")
     expect(hear).to_have_attribute("aria-label", "Hear \u2068bert\u2069")

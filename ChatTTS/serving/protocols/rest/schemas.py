@@ -406,7 +406,10 @@ class VoiceList(BaseModel):
     """All voices."""
 
     voices: list[VoiceEntry]
-    default: str | None
+    default: str | None = Field(description="Speaks where a request names no voice.")
+    language_defaults: dict[str, str] = Field(
+        description="The voices that speak in its place, by the language of the text."
+    )
 
 
 class TagEntry(BaseModel):

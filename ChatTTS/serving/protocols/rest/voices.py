@@ -33,7 +33,11 @@ def voice_routes(service: SpeechService) -> APIRouter:
     )
     async def list_voices() -> VoiceList:
         found = await service.in_thread(voices.list)
-        return VoiceList(voices=[_entry(info) for info in found], default=voices.default)
+        return VoiceList(
+            voices=[_entry(info) for info in found],
+            default=voices.default,
+            language_defaults=dict(voices.language_defaults),
+        )
 
     @router.post(
         "/v1/audio/voices",

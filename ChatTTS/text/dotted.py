@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 # Abbreviations that people write without a space before their number: "p.12", "No.5".
 _ABBREVIATION = re.compile(
-    r"(?:(?i:nos?|vol|pp|fig|chap|ch|sec|art|ca|tel|ext|apt|eq|approx|jan|feb|mar|apr|jun|jul|aug|"
+    r"\A(?:(?i:nos?|vol|pp|fig|chap|ch|sec|art|ca|tel|ext|apt|eq|approx|jan|feb|mar|apr|jun|jul|aug|"
     r"sept?|oct|nov|dec|rs|dr|mrs?|ms|st|vs|e\.g|i\.e)|p|c)\.\d"
 )
 _ABBREVIATED_END = re.compile(r"\d(?:[ap]\.m|b\.c|a\.d)(?:\.e)?\Z", re.IGNORECASE)

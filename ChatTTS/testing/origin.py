@@ -1,4 +1,4 @@
-"""What a reference came from, so that a changed voice and changed code are told apart."""
+"""The origin of a reference, so that a changed voice and changed code are told apart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _DIGITS = 12  # of a hash; enough to tell checkpoints apart
 
 @dataclass(frozen=True)
 class Origin:
-    """What a sound came from.
+    """The origin of a sound.
 
     Attributes:
         package: version of this package.

@@ -20,7 +20,7 @@ _BLOCK_DIGITS = 4
 
 @dataclass(frozen=True)
 class Reference:
-    """What is known of a sound.
+    """The facts that are kept of a sound.
 
     Attributes:
         sha256: of its rate and its float32 samples, in hexadecimal digits.

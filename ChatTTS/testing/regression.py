@@ -26,7 +26,7 @@ class SpeechDifferenceError(AssertionError):
 
 
 class SpeechRegression:
-    """What the fixture ``speech_regression`` gives a test.
+    """The value of the fixture ``speech_regression``.
 
     Args:
         references: folder of the references.

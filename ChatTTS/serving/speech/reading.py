@@ -1,4 +1,4 @@
-"""What a request is before it waits for its turn: its parts, and the language of its voice."""
+"""The reading of a request before it waits for its turn: its parts, the language of its voice."""
 
 from __future__ import annotations
 

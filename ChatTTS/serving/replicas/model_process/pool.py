@@ -62,8 +62,9 @@ class ProcessPool:
     def living(self) -> frozenset[str]:
         """Return the name of the process, if it is ready: see :class:`..pool.ReplicaPool`."""
         connection = self._connection
-        is_there = connection is not None and connection.is_open
-        return frozenset([connection.name] if connection is not None and is_there else ())
+        if connection is None or not connection.is_open:
+            return frozenset()
+        return frozenset([connection.name])
 
     def refine(self, job: RefineJob, interrupt: threading.Event) -> str | Failed:
         """Return the refined utterances: see :class:`..pool.ReplicaPool`."""

@@ -12,7 +12,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from .plain_data import WireError, from_plain, to_plain
 CONNECTION = 0
 """The number in frames that belong to no call."""
 BEAT_SECONDS = 1.0
-"""How often the process says that it runs."""
+"""Seconds between two messages by which the process says that it runs."""
 
 _LENGTHS = struct.Struct("<II")
 _MOST_BYTES = 1 << 30  # longer frames are no messages
@@ -35,7 +35,7 @@ _MOST_BYTES = 1 << 30  # longer frames are no messages
 
 @dataclass(frozen=True)
 class Start:
-    """What the process shall load; its first message.
+    """The model that the process loads, in the first message to it.
 
     Attributes:
         load: the model.
@@ -90,23 +90,7 @@ Sent: TypeAlias = (
     | Answer
 )
 
-_KINDS: dict[str, type[Any]] = {
-    kind.__name__: kind
-    for kind in (
-        Start,
-        SpeechJob,
-        RefineJob,
-        Recording,
-        Leave,
-        Facts,
-        Opened,
-        Piece,
-        Alive,
-        Ended,
-        Failed,
-        Answer,
-    )
-}
+_KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(Sent)}
 
 
 def encode(call: int, message: Sent) -> bytes:

@@ -29,7 +29,7 @@ PYTEST_QUICK = $(PYTEST) --dist loadfile -m $(QUICK)
 SENTENCE := Hello, this is a small voice that was trained from scratch. It speaks on your own machine.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-slow sweep-text test-gpu test-machines test-busy test-lowest test-plain test-scale
+.PHONY: help demo test coverage test-slow test-thorough sweep-text test-gpu test-machines test-busy test-lowest test-plain test-scale
 .PHONY: test-clients test-newest lint-page licences
 .PHONY: soak wheels test-delivered sanitize peer-scripts format references pictures clean
 
@@ -49,7 +49,10 @@ coverage: MEASURED = --cov
 coverage: test  ## the same, and the lines that the quick tests run; fails below a floor
 
 test-slow: $(INSTALLED_DEV)  ## the long tests
-	$(PYTEST) -m "slow and not gpu and not peer"
+	$(PYTEST) -m "slow and not thorough and not gpu and not peer"
+
+test-thorough: $(INSTALLED_DEV)  ## the longest tests: whole tables of cases, and tools that no user gets
+	$(PYTEST) -m "thorough and not gpu and not peer"
 
 # What a machine has: apt install wamerican wordnet-base bible-kjv fortunes fortunes-zh
 sweep-text: $(INSTALLED_DEV)  ## feed the lines of this machine's documents to every stage of text

@@ -87,7 +87,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         case = getattr(getattr(item, "callspec", None), "id", "")
         patterns = [pattern for mark in item.iter_markers("slow_for") for pattern in mark.args]
         is_tool = item.nodeid.startswith(UNSHIPPED) and not item.get_closest_marker("smoke")
-        if is_tool or any(fnmatchcase(case, pattern) for pattern in patterns):
+        is_thorough = item.get_closest_marker("thorough") is not None
+        if is_tool or is_thorough or any(fnmatchcase(case, pattern) for pattern in patterns):
             item.add_marker(pytest.mark.slow)
 
     gpu_tests = [item for item in items if item.get_closest_marker("gpu")]

@@ -50,7 +50,7 @@ def run_standard(tmp_path: Path, *given: str) -> tuple[dict[str, Any], str]:
     return run_command("cpu.standard", tmp_path, *TINY.split(), *sizes.split(), *given)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_standard_reports_every_figure(tmp_path: Path) -> None:
     report, printed = run_standard(tmp_path)
 
@@ -218,7 +218,7 @@ def test_child_answers_fails_and_dies_with_a_message(tmp_path: Path) -> None:
             child.call("die")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_isolated_child_finds_the_package_of_its_own_environment(tmp_path: Path) -> None:
     """The child runs a module of the benchmarks, but does not import this project's package."""
     package = tmp_path / "ChatTTS"

@@ -120,7 +120,7 @@ def test_steps_are_timed_where_they_should_be(folder: Path, on_triton: None) -> 
     assert first < TINY.positions <= first + 1 + TINY.steps
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_adapters(folder: Path, on_triton: None) -> None:
     found = do("adapters", folder, dtype="float32")
 
@@ -188,7 +188,6 @@ def test_where_the_kernel_wins() -> None:
 
 
 @pytest.mark.parametrize("part", ["attention", "standard"])
-@pytest.mark.slow_for("attention")
 def test_other_figures(folder: Path, on_triton: None, part: str) -> None:
     found = do(part, folder, dtype="float32")
 
@@ -213,7 +212,7 @@ def test_sound(folder: Path) -> None:
 # ---------------------------------------------------------------- checks
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_kernels_are_right(folder: Path) -> None:
     found = do("kernels", folder, dtype="float32")
 
@@ -223,7 +222,6 @@ def test_kernels_are_right(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("harm", ["wrong row", "no result"])
-@pytest.mark.slow_for("wrong row")
 def test_a_broken_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
     from benchmarks.gpu.scale import TINY
     from ChatTTS.model.kernels.cuda import attention, products
@@ -249,7 +247,7 @@ def test_a_broken_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch,
     assert wrong[0] in shown("kernels float32", found)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_codes_are_compared_with_the_published_ones(folder: Path) -> None:
     found = do("codes", folder, models=["model-a"])
 
@@ -314,7 +312,7 @@ def test_what_pytest_says_is_understood() -> None:
     assert "--noconftest" in command(FULL.tests, without_package=True)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_tests_are_run(folder: Path) -> None:
     found = do("cuda_tests", folder)
 

@@ -186,7 +186,7 @@ def test_what_could_be_wrong_comes_first_and_fits_into_ten_minutes() -> None:
     assert {"steps", "joins", "beside", "engine", "results_memory"}.isdisjoint(timed)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_dry_run(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.gpu", "--dry-run", "--out", str(tmp_path)]
     done = subprocess.run(

@@ -190,7 +190,7 @@ def test_operators_that_launch_a_kernel() -> None:
 
 
 @needs_emulator
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_tiny_step_is_counted() -> None:
     gpt, steps = TINY.gpt, step_model.count_steps(90, TINY)
     assert list(steps) == list(TINY.streams)
@@ -217,7 +217,7 @@ def test_a_tiny_step_is_counted() -> None:
 
 
 @needs_emulator
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_model_agrees_with_the_h100_that_was_measured() -> None:
     """The constants came from this run; since then the kernels may only have become faster."""
     file = Path(step_model.__file__).parents[1] / "results" / "gpu-nvidia-h100-80gb-hbm3.json"

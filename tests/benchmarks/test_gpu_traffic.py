@@ -193,7 +193,7 @@ def test_a_disturbed_stream_is_reported(
             do("beside", tmp_path, dtype="float32")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_stream_beside_other_work(tmp_path: Path) -> None:
     found = do("beside", tmp_path, dtype="float32")
 
@@ -204,6 +204,7 @@ def test_a_stream_beside_other_work(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- bits
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "harm", ["", "tile", "rows", "failing", "attention", "prompts", "new rows"]
 )
@@ -290,7 +291,7 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
 
 
 @needs_emulator
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_bits_of_compiled_kernels(tmp_path: Path) -> None:
     """A rehearsal compares compiled kernels in the emulator."""
     file = tmp_path / "bits.json"

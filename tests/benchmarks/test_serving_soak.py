@@ -310,7 +310,7 @@ def test_a_road_leads_there_is_cut_or_half_closed() -> None:
     assert at_server is None
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_short_soak_of_a_real_server_finds_nothing(tmp_path: Path) -> None:
     command = ["--hours", "0.008", "--calibration", "5", "--requests", "24", "--sample", "2"]

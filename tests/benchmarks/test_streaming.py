@@ -137,7 +137,7 @@ def check_record(record: dict[str, Any], streams: int) -> None:
     assert record["rtf_ratio"] == record["stream_s"] / record["offline_s"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_streaming_never_gives_a_text_twice(report: dict[str, Any]) -> None:
     """A repeated prompt would be in the prefix cache and cost less."""
     own = "benchmarks.cpu.streaming.child"
@@ -300,7 +300,7 @@ def run_streaming(tmp_path: Path, *given: str) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_streaming_runs_all_its_processes(tmp_path: Path) -> None:
     report = run_streaming(tmp_path, "--plot", str(tmp_path / "out.png"))
 

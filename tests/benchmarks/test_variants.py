@@ -32,7 +32,7 @@ def test_variants_are_compared_with_the_last_one() -> None:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_in_eight_bits_no_variant_parts(tmp_path: Path) -> None:
     names = runnable()
     if len(names) < 2:

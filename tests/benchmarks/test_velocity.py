@@ -59,7 +59,7 @@ def report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[str
     chat_child.chat.unload()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_velocity_reports_every_figure(report: dict[str, Any], tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
 
@@ -117,7 +117,7 @@ def test_velocity_reports_every_figure(report: dict[str, Any], tmp_path: Path) -
     assert (tmp_path / "out.png").stat().st_size > 1000
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_velocity_never_gives_a_text_twice(report: dict[str, Any]) -> None:
     """A repeated prompt would be in the prefix cache and cost less."""
     asked = [
@@ -344,7 +344,7 @@ def run_velocity(tmp_path: Path, *given: str) -> dict[str, Any]:
     return report
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_velocity_runs_all_its_processes(tmp_path: Path) -> None:
     report = run_velocity(
         tmp_path, "--dtypes", "bfloat16", "standard:float32", "--plot", str(tmp_path / "out.png")

@@ -20,7 +20,7 @@ from ..support.mutation import changed_bytes, changed_value
 LENGTHS = (0, 1, 1 << 20, (1 << 20) + 1, 1 << 63, (1 << 64) - 1)
 
 
-@pytest.mark.parametrize("count", [300, pytest.param(6000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [300, pytest.param(6000, marks=pytest.mark.thorough)])
 def test_a_changed_adapter_is_refused_or_finite(tmp_path: Path, count: int) -> None:
     shape = shape_of()
     folder = save_adapter(tmp_path / "a", shape)

@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +28,7 @@ from ChatTTS.serving.replicas.messages import (
     Opened,
     ReplicaState,
 )
+from ChatTTS.serving.replicas.model_process import connection, program
 from ChatTTS.serving.replicas.model_process.connection import Connection
 from ChatTTS.serving.replicas.model_process.plain_data import WireError
 from ChatTTS.serving.replicas.model_process.pool import ProcessPool
@@ -39,6 +41,7 @@ from ChatTTS.serving.replicas.model_process.wire import (
     Leave,
     Recording,
     Start,
+    Taken,
     encode,
     receive,
 )
@@ -80,6 +83,7 @@ OPENED = Opened(PRINT, ("one", "two"), STATE, ("x",))
         JOB,
         replace(JOB, text="half a letter, as JSON of clients may have it: \ud800"),
         RefineJob("so", {"manual_seed": 3}, None, LEXICON),
+        Taken(240_000),
         Leave(),
         Answer("so"),
         Alive(),
@@ -171,21 +175,24 @@ class FakeReplica:
         life: how it speaks.
         dies_after: messages after which its process is gone.
         closed: how many streams have ended.
+        given: samples of the last stream that were asked for.
     """
 
     life: Life = field(default_factory=Life)
     dies_after: int | None = None
     closed: int = 0
+    given: int = 0
     die: Callable[[], None] = lambda: None
     refining: threading.Event = field(default_factory=threading.Event)
 
     async def speak(self, job: SpeechJob) -> AsyncGenerator[Message, None]:
-        count = 0
+        count = self.given = 0
         try:
             async for message in FakePool([self.life]).speak(job):
                 if count == self.dies_after:
                     self.die()
                     await asyncio.sleep(3600)
+                self.given += len(getattr(message, "samples", ()))
                 yield message
                 await asyncio.sleep(0)
                 count += 1
@@ -292,6 +299,30 @@ def test_leaving_ends_the_job_in_the_process() -> None:
         await stream.aclose()
         while not replica.closed:
             await asyncio.sleep(0)
+
+    with_pool(work, replica)
+
+
+def test_a_client_that_reads_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "AHEAD_SAMPLES", 6)
+    monkeypatch.setattr(connection, "_TOLD_SAMPLES", 2)
+    replica = FakeReplica(Life(size=2))
+
+    async def work(pool: ProcessPool, processes: list[FakeProcess]) -> None:
+        taken = 0
+        async with aclosing(pool.speak(JOB)) as messages:
+            async for message in messages:
+                for _ in range(50):  # the process is as quick as it can be
+                    await asyncio.sleep(0)
+                taken += len(getattr(message, "samples", ()))
+                assert replica.given - taken <= 6
+                if isinstance(message, Ended):
+                    break
+        assert taken == len(sound(JOB))
+        # Another stream is not held up by one that waits.
+        async with aclosing(pool.speak(JOB)) as messages:
+            await messages.__anext__()
+            assert (await heard(pool))[0] == sound(JOB).tobytes()
 
     with_pool(work, replica)
 

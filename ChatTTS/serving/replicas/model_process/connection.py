@@ -8,13 +8,16 @@ import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 
+from ....pipeline.results import Piece
 from ..messages import Alive
 from ..pool import ReplicaLostError
 from .plain_data import WireError
-from .wire import BEAT_SECONDS, CONNECTION, Decoder, Leave, Sent, encode
+from .wire import AHEAD_SAMPLES, BEAT_SECONDS, CONNECTION, Decoder, Leave, Sent, Taken, encode
 
 logger = logging.getLogger(__name__)
 
+# Samples that a caller takes between two messages about it.
+_TOLD_SAMPLES = AHEAD_SAMPLES // 4
 SILENT_BEATS = 15
 """Beats that a process may miss before it counts as lost."""
 
@@ -90,6 +93,7 @@ class Connection(asyncio.Protocol):
             raise ReplicaLostError(self._reason)
         self._calls[number] = inbox = _Inbox(self._loop)
         self._transport.write(encode(number, message))
+        taken = 0
         try:
             while True:
                 while not inbox.messages:
@@ -98,6 +102,10 @@ class Connection(asyncio.Protocol):
                 if answer is None:
                     raise ReplicaLostError(self._reason)
                 yield answer
+                taken += len(answer.samples) if isinstance(answer, Piece) else 0
+                if taken >= _TOLD_SAMPLES and self._reason is None:
+                    self._transport.write(encode(number, Taken(taken)))
+                    taken = 0
         finally:
             del self._calls[number]
             if self._reason is None:

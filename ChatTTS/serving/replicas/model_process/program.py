@@ -16,6 +16,7 @@ from contextlib import aclosing, suppress
 from typing import Any
 
 from ....errors import ChatTTSError
+from ....pipeline.results import Piece
 from ....utils.garbage import leave_out_objects, share_free_memory
 from ...observe.logging_setup import log_to_stderr
 from ...observe.loop_lag import quick_turns
@@ -24,6 +25,7 @@ from ..messages import Alive, Failed
 from ..worker import Replica, fingerprint_of
 from .plain_data import WireError
 from .wire import (
+    AHEAD_SAMPLES,
     BEAT_SECONDS,
     CONNECTION,
     Answer,
@@ -32,6 +34,7 @@ from .wire import (
     Recording,
     Sent,
     Start,
+    Taken,
     encode,
     receive,
 )
@@ -128,6 +131,7 @@ class Answers(asyncio.Protocol):
         self.closed: asyncio.Future[None] = self._loop.create_future()
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="calls")
         self._decoder, self._calls = Decoder(), dict[int, asyncio.Task[None]]()
+        self._rooms: dict[int, _Room] = {}
         self._parts: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -181,6 +185,9 @@ class Answers(asyncio.Protocol):
         elif isinstance(message, Recording):
             given = message.samples, message.sample_rate
             self._begin(call, self._answer(call, self._replica.encode_sample, *given))
+        elif isinstance(message, Taken):
+            if room := self._rooms.get(call):
+                room.give(message.count)
         elif isinstance(message, Leave):
             if task := self._calls.get(call):
                 task.cancel()
@@ -203,9 +210,15 @@ class Answers(asyncio.Protocol):
             self.write(encode(call, Failed("GenerationError", told)))
 
     async def _speak(self, call: int, job: SpeechJob) -> None:
-        async with aclosing(self._replica.speak(job)) as messages:
-            async for message in messages:
-                self.write(encode(call, message))
+        room = self._rooms[call] = _Room()
+        try:
+            async with aclosing(self._replica.speak(job)) as messages:
+                async for message in messages:
+                    self.write(encode(call, message))
+                    if isinstance(message, Piece):
+                        await room.use(len(message.samples))
+        finally:
+            del self._rooms[call]
 
     async def _refine(self, call: int, job: RefineJob) -> None:
         interrupt = threading.Event()
@@ -217,6 +230,27 @@ class Answers(asyncio.Protocol):
     async def _answer(self, call: int, work: Callable[..., str | Failed], *given: Any) -> None:
         answer = await self._loop.run_in_executor(self._threads, work, *given)
         self.write(encode(call, Answer(answer) if isinstance(answer, str) else answer))
+
+
+class _Room:
+    """The room for samples of a stream that its caller has not taken."""
+
+    def __init__(self) -> None:
+        self._samples = AHEAD_SAMPLES
+        self._has_room = asyncio.Event()
+
+    def give(self, samples: int) -> None:
+        """Make room for ``samples`` more."""
+        self._samples += samples
+        if self._samples > 0:
+            self._has_room.set()
+
+    async def use(self, samples: int) -> None:
+        """Use the room of ``samples``; wait until some is left."""
+        self._samples -= samples
+        if self._samples <= 0:
+            self._has_room.clear()
+            await self._has_room.wait()
 
 
 if __name__ == "__main__":

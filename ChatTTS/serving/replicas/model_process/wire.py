@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, get_args
 
 import numpy as np
 
-from ....audio.samples import Samples
+from ....audio.samples import SAMPLE_RATE, Samples
 from ....pipeline.results import Piece
 from ...requests.jobs import RefineJob, SpeechJob
 from ..messages import Alive, Ended, Failed, Opened
@@ -28,6 +28,9 @@ CONNECTION = 0
 """The number in frames that belong to no call."""
 BEAT_SECONDS = 1.0
 """Seconds between two messages by which the process says that it runs."""
+
+AHEAD_SAMPLES = 10 * SAMPLE_RATE
+"""Samples of a stream that are sent before the caller takes any, and the rest of a piece."""
 
 _LENGTHS = struct.Struct("<II")
 _MOST_BYTES = 1 << 30  # longer frames are no messages
@@ -64,6 +67,17 @@ class Recording:
 
 
 @dataclass(frozen=True)
+class Taken:
+    """The caller took samples of a stream, and so makes room for others.
+
+    Attributes:
+        count: of the samples, since the last message of this kind.
+    """
+
+    count: int
+
+
+@dataclass(frozen=True)
 class Leave:
     """The caller does not wait for the answer any more."""
 
@@ -80,6 +94,7 @@ Sent: TypeAlias = (
     | SpeechJob
     | RefineJob
     | Recording
+    | Taken
     | Leave
     | Facts
     | Opened

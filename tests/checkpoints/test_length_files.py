@@ -68,7 +68,7 @@ def test_the_bundled_voice_has_lengths_of_all_its_paces() -> None:
     assert max(gaps) < 1.08
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_file_of_the_bundled_voice_is_what_it_shows() -> None:
     """`python -m tests.make_lengths` writes it."""
     kept, now = found_lengths(locate("bundled")).known, learned()

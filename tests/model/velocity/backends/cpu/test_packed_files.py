@@ -139,7 +139,7 @@ def test_a_process_does_not_wait_for_a_slow_disk(tmp_path: Path) -> None:
     assert ended(tmp_path, "slow") == []
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.thorough)])
 def test_a_changed_file_never_gives_other_weights(
     team: Team, tmp_path: Path, cache: Path, count: int
 ) -> None:

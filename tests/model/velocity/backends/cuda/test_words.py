@@ -80,7 +80,7 @@ def test_recorded_steps(twins: Chat, reference: Spoken) -> None:
     check_chat(twins, reference)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two short texts, with Triton's kernels in the interpreter."""
     texts, changes = ["one day.", "hello."], {"min_new_token": 8, "max_new_token": 8}

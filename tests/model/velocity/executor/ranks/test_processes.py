@@ -96,7 +96,12 @@ def test_two_ranks_give_the_bits_of_one() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "sizes"),
-    [("model-a", (1, 2)), ("model-a", (3, 1)), ("model-b", (2, 2)), ("model-b", (4, 1))],
+    [
+        ("model-a", (1, 2)),
+        ("model-b", (2, 2)),
+        pytest.param("model-a", (3, 1), marks=pytest.mark.thorough),
+        pytest.param("model-b", (4, 1), marks=pytest.mark.thorough),
+    ],
     ids=str,
 )
 def test_any_number_of_ranks_gives_the_bits_of_one(name: str, sizes: tuple[int, int]) -> None:
@@ -104,7 +109,9 @@ def test_any_number_of_ranks_gives_the_bits_of_one(name: str, sizes: tuple[int, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sizes", [(1, 2), (3, 1)], ids=str)
+@pytest.mark.parametrize(
+    "sizes", [(1, 2), pytest.param((3, 1), marks=pytest.mark.thorough)], ids=str
+)
 def test_the_bundled_voice(sizes: tuple[int, int]) -> None:
     compare("bundled", sizes)
 

@@ -48,8 +48,8 @@ test: $(INSTALLED_DEV)  ## lint, types and the quick tests
 coverage: MEASURED = --cov
 coverage: test  ## the same, and the lines that the quick tests run; fails below a floor
 
-test-slow: $(INSTALLED_DEV)  ## the long tests
-	$(PYTEST) -m "slow and not thorough and not gpu and not peer"
+test-slow: $(INSTALLED_DEV)  ## the long tests; with BUDGET=SECONDS those that can begin in this time
+	$(PYTEST) -m "slow and not thorough and not gpu and not peer" $(if $(BUDGET),-rs --budget $(BUDGET))
 
 test-thorough: $(INSTALLED_DEV)  ## the longest tests: whole tables of cases, and tools that no user gets
 	$(PYTEST) -m "thorough and not gpu and not peer"

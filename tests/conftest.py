@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import io
+import math
 import signal
 import socket
 import sys
+import time
 from collections.abc import Generator, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -47,6 +49,29 @@ OPTIONAL = {
 
 # Tests of tools that no user gets are slow, but for those that are marked as smoke.
 UNSHIPPED = ("tests/benchmarks/", "tests/recipes/")
+
+
+_BUDGET: pytest.StashKey[float] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--budget",
+        type=float,
+        metavar="SECONDS",
+        help="begin no test after so many seconds; the others are skipped, and the summary says so",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    budget = config.getoption("--budget")
+    config.stash[_BUDGET] = math.inf if budget is None else time.monotonic() + budget
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures, which may take as long as a test
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if time.monotonic() > item.config.stash[_BUDGET]:
+        pytest.skip("not begun: the budget of this run was used up")
 
 
 class ModuleOfTests(pytest.Module):

@@ -221,7 +221,7 @@ def test_a_line_with_a_duration_has_one_voice() -> None:
 # ---------------------------------------------------------------- a voice
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("late", [Late.SHIFT, Late.CUT])
 def test_the_bundled_voice_speaks_cues_in_their_time(bundled: Chat, late: Late) -> None:
     how: dict[str, Any] = {"show_tqdm": False}

@@ -461,7 +461,7 @@ chat.read(text, ReadSettings(), folder=sys.argv[1]).save(sys.argv[2])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_killed_reading_goes_on_to_the_same_file(tmp_path: Path) -> None:
     pytest.importorskip("av")
 

@@ -170,8 +170,10 @@ def test_nothing_hangs(end: str) -> None:
 # ---------------------------------------------------------------- precision
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "int8", "auto", "float16"])
-@pytest.mark.slow_for("bfloat16", "auto", "float16")
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", "int8", "auto", pytest.param("float16", marks=pytest.mark.thorough)]
+)
+@pytest.mark.slow_for("bfloat16", "auto")
 def test_faster_dtypes_speak_and_repeat(dtype: str) -> None:
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu", use_vllm=True, dtype=dtype, num_threads=2)

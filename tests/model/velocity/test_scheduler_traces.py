@@ -195,7 +195,7 @@ def under_load(seen: Counter[str], seed: int) -> None:
     seen["ahead"] += any(plan.steps > 1 for plan in engine.plans)
 
 
-@pytest.mark.parametrize("traces", [200, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("traces", [200, pytest.param(2000, marks=pytest.mark.thorough)])
 def test_results_hold_under_load_and_every_path_is_taken(traces: int) -> None:
     seen: Counter[str] = Counter()
 

@@ -101,7 +101,6 @@ class LLMEngine:
             self.config.scheduler,
             self._cache,
             max_positions=positions,
-            holds_back=self.executor.depth == 1,
             stale=stale,
         )
         # Plans whose results have not been used yet, each with its future. No plan follows one that

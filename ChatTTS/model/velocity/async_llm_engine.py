@@ -131,7 +131,7 @@ class AsyncLLMEngine:
 
     @classmethod
     def from_engine_args(cls, args: EngineArgs) -> AsyncLLMEngine:
-        """Load an engine whose worker runs in this process.
+        """Load an engine.
 
         Raises:
             ChatTTSError: a setting has an invalid value, or a file cannot be used.
@@ -262,8 +262,12 @@ class AsyncLLMEngine:
         """Return counts since the start, and the present state."""
         with self._lock:
             metrics = self.engine.metrics()
-            coming = sum(len(groups) for _, groups in self._begun)
-            return replace(metrics, waiting=metrics.waiting + coming)
+            return replace(metrics, waiting=metrics.waiting + self._coming)
+
+    @property
+    def _coming(self) -> int:
+        """How many requests the thread adds before its next step."""
+        return sum(len(groups) for _, groups in self._begun)
 
     def close(self) -> None:
         """Abort all requests, wait for the step that is running, and release the model."""
@@ -319,7 +323,7 @@ class AsyncLLMEngine:
                 pass
         except BaseException as error:  # whatever it is, no caller may be left waiting
             with self._lock:
-                advice = self.engine.fail(error)
+                advice = self.engine.fail(error, self._coming)
                 self._begun.clear()
                 self._aborted.clear()
                 self._tracker.fail(EngineEnd(error, advice))

@@ -18,7 +18,7 @@ from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 from .configs import EngineArgs, EngineConfig
 from .executor import ExecutorBase, make_executor
-from .metrics import Metrics
+from .metrics import Metrics, SchedulerStats
 from .output import RequestOutput
 from .output_processor import OutputProcessor
 from .plan import Future, StepMemoryError, StepPlan, StepResult
@@ -76,7 +76,8 @@ class LLMEngine:
         self._refusal: str | None = None
         self._closed = False
         self._seq_ids = itertools.count()
-        self._clear()
+        self._count_from_here()
+        self._begin()
 
     @classmethod
     def from_engine_args(cls, args: EngineArgs) -> LLMEngine:
@@ -88,28 +89,32 @@ class LLMEngine:
         config = args.create_engine_config()
         return cls(config, make_executor(config))
 
-    def _clear(self, stale: Iterable[int] = ()) -> None:
+    def _count_from_here(self) -> None:
+        """Set all counts to 0, and forget the open requests."""
+        sizes = self._checkpoint.gpt
+        positions = sizes.max_position_embeddings
+        self._outputs = OutputProcessor(sizes.num_vq, positions, self._no_hiddens)
+        self._past = SchedulerStats()  # of the schedulers before
+        self._steps = 0
+        self._model_seconds = 0.0
+        self._engine_seconds = 0.0
+
+    def _begin(self, stale: Iterable[int] = ()) -> None:
         """Make a state without requests and without blocks in use.
 
         Args:
             stale: sequences of the state before, which the worker knows.
         """
-        sizes = self._checkpoint.gpt
-        positions = sizes.max_position_embeddings
-        self._outputs = OutputProcessor(sizes.num_vq, positions, self._no_hiddens)
         self._scheduler = Scheduler(
             self.config.scheduler,
             self._cache,
-            max_positions=positions,
+            max_positions=self._checkpoint.gpt.max_position_embeddings,
             stale=stale,
         )
         # Plans whose results have not been used yet, each with its future. No plan follows one that
         # the executor did not take, before the sequences of that one have ended.
         self._in_flight: deque[tuple[StepPlan, Future]] = deque()
         self._is_refused = False
-        self._steps = 0
-        self._model_seconds = 0.0
-        self._engine_seconds = 0.0
 
     # ------------------------------------------------------------ adding and aborting requests
 
@@ -313,12 +318,12 @@ class LLMEngine:
         """
         plan, result = step.plan, step.result
         started = time.perf_counter()
-        self._steps += plan.steps
         if isinstance(result, StepMemoryError):
             logger.warning("%d sequences end: %s", len(plan.work), result)
             ended, result = self._scheduler.give_up(plan, str(result)), self._no_result
         else:
             ended = self._scheduler.update(plan, result)
+            self._steps += plan.steps
         outputs = self._outputs.process(ended, result)
         for output in outputs:
             if output.error is not None:
@@ -332,7 +337,7 @@ class LLMEngine:
         """Return counts since the start (or the fork, in a child), and the present state."""
         return Metrics(
             **self._outputs.counts,
-            **asdict(self._scheduler.stats),
+            **asdict(self._scheduler.stats.after(self._past)),
             steps=self._steps,
             model_seconds=self._model_seconds,
             engine_seconds=self._engine_seconds,
@@ -345,31 +350,42 @@ class LLMEngine:
 
         Afterwards all blocks are free, and the prefix cache is empty.
         """
+        self._end_all("requests_aborted")
+
+    def _end_all(self, count: str) -> None:
+        """Forget every request; the field ``count`` of the metrics counts them."""
         # Not by aborting requests: a thread may have stopped at any instruction, so the state of
         # the scheduler cannot be relied on.
-        self._clear(self._scheduler.known)
+        self._outputs.end_all(count)
+        self._past = self._scheduler.stats.after(self._past)
+        self._begin(self._scheduler.known)
 
     def after_fork(self) -> str | None:
-        """In a forked child: forget every request, as :meth:`reset` does.
+        """In a forked child: forget every request, as :meth:`reset` does, and all counts.
 
         Returns:
             Why the engine takes no more requests, or ``None`` if it does.
         """
         reason = self.executor.after_fork()
         self.reset()
+        self._count_from_here()
         if reason is not None:
             self._refuse(reason)
         return reason
 
-    def fail(self, error: BaseException) -> str:
+    def fail(self, error: BaseException, begun: int = 0) -> str:
         """End every request and take no more, because ``error`` ended a step.
+
+        Args:
+            begun: how many requests end that were to be added next.
 
         Returns:
             What the callers should do.
         """
         advice = self.executor.advice(error)
         self._refuse(f"an error ended the engine ({error}); {advice}")
-        self.reset()
+        self._outputs.counts["requests_failed"] += begun
+        self._end_all("requests_failed")
         return advice
 
     def close(self) -> None:

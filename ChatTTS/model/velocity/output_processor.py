@@ -69,6 +69,15 @@ class OutputProcessor:
                 outputs.append(output)
         return outputs
 
+    def end_all(self, count: str) -> None:
+        """Forget the open requests, which have no last output.
+
+        Args:
+            count: the field of ``Metrics`` that counts them.
+        """
+        self.counts[count] += len(self.open)
+        self.open, self._held = {}, {}
+
     def abort(self, group: SequenceGroup) -> RequestOutput:
         """Close an open request that is about to be aborted; return its last output."""
         running = {seq.sample: seq.logprob for seq in group.sequences if seq.finish is None}

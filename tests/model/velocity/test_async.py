@@ -410,6 +410,21 @@ def test_an_error_of_the_worker_reaches_every_caller() -> None:
     engine.close()
 
 
+def test_requests_count_as_failed_also_before_the_engine_has_them() -> None:
+    engine, executor = make_async()
+    waits = [in_thread(partial(stream, engine, endless(0)))]
+    executor.hold()
+    waits.append(in_thread(partial(stream, engine, endless(1))))
+    wait_until(lambda: engine.metrics().waiting == 1)
+    executor.broken = SystemError("the device is gone")
+    executor.let_go()
+    for wait in waits:
+        with pytest.raises(EngineDeadError, match="the device is gone"):
+            wait()
+    assert engine.metrics().requests_failed == 2
+    engine.close()
+
+
 def test_closing_ends_everything() -> None:
     engine, executor = make_async(max_num_seqs=1)
     requests = [endless(seed) for seed in range(2)]

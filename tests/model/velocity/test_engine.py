@@ -376,8 +376,15 @@ def test_an_error_of_the_worker_ends_the_engine() -> None:
     for refused in (engine.step, lambda: engine.add([make_request()])):
         with pytest.raises(EngineDeadError, match="no memory is left"):
             refused()
+    metrics = engine.metrics()
     engine.close()
     assert executor.is_closed
+    assert engine.metrics() == metrics
+    assert metrics.requests_failed == 2
+    assert metrics.requests_aborted == 0
+    assert metrics.steps == 1
+    assert metrics.prompt_positions == 20
+    assert metrics.generated_tokens == 2
 
 
 def test_an_engine_that_does_not_start_closes_its_executor() -> None:
@@ -414,9 +421,15 @@ def test_a_reset_forgets_everything_also_at_the_worker() -> None:
     assert not engine.has_unfinished_requests()
     assert engine.step() == []
     assert is_idle(engine)
+    before_reset = engine.metrics()
     engine.add([request := make_request(9)])
     run_all(engine).check(request)
     assert before.isdisjoint(executor.known)
+    assert before_reset.requests_aborted == 3
+    assert engine.metrics().requests_aborted == 3
+    assert engine.metrics().prompt_positions == before_reset.prompt_positions + 10
+    engine.after_fork()
+    assert engine.metrics() == make_engine()[0].metrics()
 
 
 # ---------------------------------------------------------------- counts

@@ -269,6 +269,7 @@ def test_too_little_memory_ends_the_requests_of_the_step(early: bool) -> None:
     metrics = engine.metrics()
     assert metrics.used_blocks == metrics.running == metrics.waiting == 0
     assert metrics.requests_failed == 2
+    assert metrics.steps == executor.steps  # without the plan that was refused
 
 
 def test_an_abort_and_too_little_memory_at_once() -> None:

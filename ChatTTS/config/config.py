@@ -87,6 +87,11 @@ class EmbedConfig:
     num_text_tokens: int = 21178
     num_vq: int = 4
 
+    @property
+    def end_of_speech(self) -> int:
+        """The code that ends the speech, in any codebook: the last one."""
+        return self.num_audio_tokens - 1
+
 
 @dataclass(frozen=True)
 class ConvNetConfig:

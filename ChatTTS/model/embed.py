@@ -41,6 +41,7 @@ class Embed(nn.Module):
         super().__init__()
         self.num_codebooks = config.num_vq
         self.num_audio_tokens = config.num_audio_tokens
+        self.end_of_speech = config.end_of_speech
         codes = config.num_vq * config.num_audio_tokens
         self.text = _table(config.num_text_tokens, config.hidden_size)
         self.code = _table(codes, config.hidden_size)
@@ -53,11 +54,6 @@ class Embed(nn.Module):
             offsets = torch.arange(config.num_vq) * config.num_audio_tokens
         self.register_buffer("offsets", offsets, persistent=False)
         self.offsets: Tensor
-
-    @property
-    def end_of_speech(self) -> int:
-        """The code that ends the speech, in any codebook: the last one."""
-        return self.num_audio_tokens - 1
 
     def __getattr__(self, name: str) -> Any:
         if name in _INSTEAD:

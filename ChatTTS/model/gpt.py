@@ -59,7 +59,6 @@ class GPT:
     """The language model on an engine, which is chosen when it is loaded.
 
     Attributes:
-        embed: embeddings and heads.
         engine: the :class:`~ChatTTS.model.generation.Generator` behind it.
         compute_lock: held by the engine, and by all other work that needs the same cores.
         batches_itself: whether the engine takes any number of requests and decides by itself how
@@ -83,7 +82,7 @@ class GPT:
         self._lock = new_lock()
 
     def _use(self, engine: StandardEngine | VelocityGenerator) -> None:
-        self.embed: Embed = engine.embed
+        self._loaded = engine
         self.adapters: Adapters = engine.adapters
         self.gives_attention = engine.gives_attention
         self.batches_itself = not isinstance(engine, StandardEngine)
@@ -147,6 +146,11 @@ class GPT:
             else:
                 return cls(engine, compute_lock, standard)
         return cls(standard(), compute_lock)
+
+    @property
+    def embed(self) -> Embed:
+        """The embeddings and heads; with several ranks a copy, which is read at the first use."""
+        return self._loaded.embed
 
     @property
     def pushes(self) -> PushingGenerator | None:

@@ -57,7 +57,7 @@ def resolve_voice(model: Model, params: InferCodeParams) -> Voice:
         embed = model.config.embed
         string = params.spk_smp
         sample = model.samples.get_or_make(
-            string, lambda: decode_sample(string, embed.num_vq, embed.num_audio_tokens - 1)
+            string, lambda: decode_sample(string, embed.num_vq, embed.end_of_speech)
         )
         if not defaults.samples_trained:
             logger.warning(

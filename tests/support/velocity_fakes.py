@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from ChatTTS.config import Config, EmbedConfig, GPTConfig
+from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.generation import Delta, FinishReason, GenerationRequest
@@ -121,9 +122,12 @@ class FakeExecutor(ExecutorBase):
         self._cache = CacheConfig(block_size=4, num_blocks=blocks, num_host_blocks=host_blocks)
 
     def init_workers(self) -> None:
-        self.checkpoint = CONFIG
-        self.embed = Embed(CONFIG.embed)
+        self.checkpoint, self.placement = CONFIG, choose_placement("cpu")
         self.end_of_text = END_OF_TEXT
+
+    @property
+    def embed(self) -> Embed:
+        raise AssertionError("an engine needs no embeddings")
 
     def init_cache(self) -> CacheConfig:
         return self._cache

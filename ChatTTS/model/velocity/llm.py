@@ -73,7 +73,7 @@ class LLM:
         executor = self.engine.engine.executor
         self._config = executor.checkpoint
         self._speaker = Speaker(
-            self._config.gpt.hidden_size, self._config.spk_stat, executor.embed.text.weight.device
+            self._config.gpt.hidden_size, self._config.spk_stat, executor.placement.device
         )
 
     def default_sampling_params(self, kind: Pass = Pass.CODE) -> SamplingParams:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import torch
 
 from ...errors import EngineDeadError, EngineUnavailableError
 from ..draws import DrawKey, Pass
@@ -61,12 +62,15 @@ class LLMEngine:
         except BaseException:
             executor.close()
             raise
-        # Kept here, because a closed executor has no model.
-        self._checkpoint, embed = executor.checkpoint, executor.embed
+        self._checkpoint = executor.checkpoint
         self._gives_attention, self._adapters = executor.gives_attention, executor.adapters
-        self._ends = {Pass.CODE: embed.end_of_speech, Pass.REFINE: executor.end_of_text}
-        hidden = self._checkpoint.gpt.hidden_size
-        self._no_hiddens = embed.text.weight.detach().new_empty(0, hidden).cpu()
+        self._ends = {
+            Pass.CODE: self._checkpoint.embed.end_of_speech,
+            Pass.REFINE: executor.end_of_text,
+        }
+        self._no_hiddens = torch.empty(
+            0, self._checkpoint.gpt.hidden_size, dtype=executor.placement.dtype, device="cpu"
+        )
         self._no_result = StepResult(
             np.zeros((0, self._checkpoint.gpt.num_vq), dtype=np.int64),
             self._no_hiddens,

@@ -12,6 +12,7 @@ from ..plan import Future, StepPlan
 
 if TYPE_CHECKING:
     from ....config import Config
+    from ...devices.placement import Placement
     from ...embed import Embed
 
 
@@ -20,7 +21,7 @@ class ExecutorBase(ABC):
 
     Attributes:
         checkpoint: its config: the sizes, and the defaults of its voice.
-        embed: embeddings and heads, as the workers have them.
+        placement: the device and the dtype of ``embed``.
         end_of_text: the id that ends a text answer.
         depth: how many plans may be in flight. With more than one, the workers compute while the
             next plan is made.
@@ -31,13 +32,22 @@ class ExecutorBase(ABC):
     """
 
     checkpoint: Config
-    embed: Embed
+    placement: Placement
     end_of_text: int
     depth: int = 1
     stages: int = 1
     max_steps: int = 1
     gives_attention: bool = True
     adapters: Adapters = MappingProxyType({})
+
+    @property
+    @abstractmethod
+    def embed(self) -> Embed:
+        """The embeddings and heads: those of a worker in this process, else a copy of the file's.
+
+        Raises:
+            AssetError: the file cannot be used.
+        """
 
     @abstractmethod
     def init_workers(self) -> None:

@@ -13,6 +13,7 @@ from ..plan import Future, StepPlan
 from .base import ExecutorBase
 
 if TYPE_CHECKING:
+    from ...embed import Embed
     from ...tokenizer import Tokenizer
     from ..worker import Worker
 
@@ -50,10 +51,14 @@ class InProcessExecutor(ExecutorBase):
 
         self._worker = Worker(self._config, self._tokenizer)
         loaded = self._worker.model
-        self.checkpoint, self.embed = loaded.config, loaded.embed
+        self.checkpoint, self.placement = loaded.config, loaded.placement
         self.end_of_text = loaded.tokenizer.end_of_refine
         self.gives_attention = loaded.gives_attention
         self.adapters = {adapter.name: adapter.info for adapter in loaded.adapters}
+
+    @property
+    def embed(self) -> Embed:
+        return self._loaded.model.embed
 
     def init_cache(self) -> CacheConfig:
         cache = self._loaded.plan_cache()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from .....utils.fair_lock import ComputeLock, NoLock
 from .....utils.progress import progress
 from .....version import __version__
 from ....devices.placement import choose_placement
-from ....embed import load_embed
+from ....embed import Embed, load_embed
 from ....llama.config import read_llama_shape
 from ....tokenizer import Tokenizer
 from ...configs import CacheConfig, EngineConfig
@@ -62,6 +62,12 @@ class RanksExecutor(ExecutorBase):
         # Plans that were sent, and those of them whose replies were read.
         self._sent = self._answered = 0
         self._drawn: dict[int, list[NDArray[np.int64]]] = {}
+
+    @cached_property
+    def embed(self) -> Embed:
+        # The ranks have their own, so it is read for scripts that ask for it alone.
+        file = asset_folder(self._config.model.folder) / "Embed.safetensors"
+        return load_embed(file, self.checkpoint.embed, self.placement)
 
     def init_workers(self) -> None:
         self._read_sizes()
@@ -160,8 +166,7 @@ class RanksExecutor(ExecutorBase):
         self.checkpoint = Config.from_file(folder / "config.json")
         shape = read_llama_shape(folder / "gpt" / "config.json", self.checkpoint.gpt)
         shard_of(config.parallel, shape, config.parallel.world_size - 1)
-        placement = choose_placement("cpu", config.model.dtype)
-        self.embed = load_embed(folder / "Embed.safetensors", self.checkpoint.embed, placement)
+        self.placement = choose_placement("cpu", config.model.dtype)
         if self._tokenizer is None:
             self._tokenizer = Tokenizer(folder / "tokenizer")
             self._tokenizer.check_ids(self.checkpoint.gpt.num_text_tokens)

@@ -23,9 +23,16 @@ import pytest
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError, EngineDeadError, EngineUnavailableError
 from ChatTTS.model.generation import Cancellation
+from ChatTTS.model.velocity.configs import EngineArgs
+from ChatTTS.model.velocity.executor.ranks import executor as ranks
 from ChatTTS.model.velocity.executor.ranks.executor import RanksExecutor
 from ChatTTS.model.velocity.executor.ranks.messages import Failed, encode
-from ChatTTS.model.velocity.executor.ranks.processes import HOST, ProcessGroup, ProcessLink
+from ChatTTS.model.velocity.executor.ranks.processes import (
+    HOST,
+    ProcessGroup,
+    ProcessLink,
+    start_processes,
+)
 from ChatTTS.model.velocity.metrics import Metrics
 
 from .....support.matrix_tools import (
@@ -389,6 +396,22 @@ def test_a_rank_may_print_and_imports_nothing_from_where_it_is_started(tmp_path:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_the_host_reads_the_embeddings_for_a_script_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = EngineArgs(FOLDERS["model-a"], tensor_parallel_size=2).create_engine_config()
+    executor = RanksExecutor(config, start_processes)
+    files: list[str] = []
+
+    def load(file: Path, *sizes: object) -> object:
+        files.append(file.name)
+        return sizes
+
+    monkeypatch.setattr(ranks, "load_embed", load)
+    executor._read_sizes()
+    assert not files
+    assert executor.embed is executor.embed
+    assert files == ["Embed.safetensors"]
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ _LARGE = GPTConfig.hidden_size * GPTConfig.intermediate_size
 class EngineOptions:
     """Settings of the language model; see ``Chat.load``."""
 
-    use_vllm: bool | None = False
+    use_vllm: bool | None = None
     use_flash_attn: bool = False
     compile: bool = False
     experimental: bool = False
@@ -68,7 +68,7 @@ def velocity_is_faster(shape: LlamaShape, placement: Placement) -> bool:
     """
     kind = placement.device.type
     if kind == "cuda":
-        return why_no_kernels(placement.device) is None
+        return why_no_kernels(placement.device, shape.head_dim) is None
     if kind != "cpu":
         return False
     if str(placement.dtype).removeprefix("torch.") in library.KINDS:

@@ -376,7 +376,7 @@ def _accelerated(
     if not options.experimental:
         return None
     reason = (
-        why_no_kernels(placement.device)
+        why_no_kernels(placement.device, shape.head_dim)
         if placement.device.type == "cuda"
         else f"the accelerated Llama needs CUDA, not {placement.device.type}"
     )

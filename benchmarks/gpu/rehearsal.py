@@ -43,5 +43,5 @@ def take_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.support.cuda_twins import use_twins
 
     monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
-    monkeypatch.setattr(ModelLoader, "_has_triton", lambda loader: True)
+    monkeypatch.setattr(ModelLoader, "_has_triton", lambda *_: True)
     use_twins(monkeypatch)

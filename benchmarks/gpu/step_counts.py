@@ -281,7 +281,7 @@ def count(capability: int, scale: Scale) -> dict[str, list[dict[str, Any]]]:
     counter.install()
     with (
         patch.object(ModelLoader, "_team", lambda loader: None),
-        patch.object(ModelLoader, "_has_triton", lambda loader: True),
+        patch.object(ModelLoader, "_has_triton", lambda *_: True),
         patch.object(graphs, "CudaRecorder", lambda *_, **__: _StepRecorder()),
         patch.object(Ahead, "of", counter.note_ahead),
     ):

@@ -90,7 +90,7 @@ def test_random_checkpoint_loads_without_a_complaint(
     write_checkpoint(tmp_path, config)
     with caplog.at_level(logging.WARNING):
         model = load_model(
-            AssetFolder(tmp_path, "custom"), choose_placement("cpu"), EngineOptions()
+            AssetFolder(tmp_path, "custom"), choose_placement("cpu"), EngineOptions(use_vllm=False)
         )
 
     assert not caplog.records

@@ -29,7 +29,11 @@ def load_changed(tmp_path: Path, file: str, keys: tuple[str, ...], value: Any) -
         part = part.setdefault(key, {})
     part[keys[-1]] = value
     path.write_text(json.dumps(values), encoding="utf-8")
-    load_model(AssetFolder(tmp_path / "model", "custom"), choose_placement("cpu"), EngineOptions())
+    load_model(
+        AssetFolder(tmp_path / "model", "custom"),
+        choose_placement("cpu"),
+        EngineOptions(use_vllm=False),
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ LIVELY = SamplingParams((1.0,) * 4, 0.9, 30, 1.1, 0, 24)
 
 @pytest.fixture(scope="module")
 def model() -> Model:
-    return load_model(FOLDER, choose_placement("cpu"), EngineOptions())
+    return load_model(FOLDER, choose_placement("cpu"), EngineOptions(use_vllm=False))
 
 
 def standard(model: Model) -> StandardEngine:
@@ -191,7 +191,7 @@ def test_cancelling_ends_every_row_within_a_step(model: Model) -> None:
 
 
 def test_weights_that_are_not_finite_are_named(model: Model) -> None:
-    broken = load_model(FOLDER, choose_placement("cpu"), EngineOptions())
+    broken = load_model(FOLDER, choose_placement("cpu"), EngineOptions(use_vllm=False))
     with torch.no_grad():
         broken.gpt.embed.head_code.get_parameter("weight")[0, 0] = torch.nan
     with pytest.raises(GenerationError, match="not finite"):

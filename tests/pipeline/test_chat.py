@@ -380,7 +380,7 @@ def test_the_error_for_an_unknown_speaker_names_the_known_ones(bundled: Chat) ->
 @pytest.mark.slow_for("standard*")
 def test_sample_prompts_are_not_made_for_models_that_cannot_follow_them(small: Chat) -> None:
     folder = AssetFolder(DATA / "model-a", "custom")
-    model = load_model(folder, choose_placement("cpu"), EngineOptions())
+    model = load_model(folder, choose_placement("cpu"), EngineOptions(use_vllm=False))
     defaults = replace(model.config.defaults, samples_trained=False)
     model = replace(model, config=replace(model.config, defaults=defaults))
     utterances = [Utterance(0, index, "come to the water.") for index in range(3)]

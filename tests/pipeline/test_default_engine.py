@@ -65,7 +65,7 @@ def test_scripts_that_want_the_standard_engine_get_it(options: dict[str, Any]) -
 
 
 def test_compiling_is_for_cuda(caplog: pytest.LogCaptureFixture) -> None:
-    compiles = EngineOptions(use_vllm=None, compile=True)
+    compiles = EngineOptions(compile=True)
     assert asks_for_standard(compiles, CUDA)
     assert not asks_for_standard(compiles, CPU)
     with caplog.at_level(logging.DEBUG, "ChatTTS"):
@@ -93,8 +93,16 @@ def test_where_no_kernels_run(
 def test_on_other_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not velocity_is_faster(PUBLISHED, replace(CPU, device=torch.device("mps")))
     for reason in (None, "triton is not installed"):
-        monkeypatch.setattr(engine_choice, "why_no_kernels", lambda _, reason=reason: reason)
+        monkeypatch.setattr(engine_choice, "why_no_kernels", lambda *_, reason=reason: reason)
         assert velocity_is_faster(SMALL, CUDA) == (reason is None)
+
+
+def test_on_a_gpu_whose_kernels_are_too_narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        engine_choice, "why_no_kernels", lambda _, head_dim: "too wide" if head_dim > 128 else None
+    )
+    assert velocity_is_faster(SMALL, CUDA)
+    assert not velocity_is_faster(replace(SMALL, head_dim=256), CUDA)
 
 
 def test_a_model_that_velocity_cannot_run_runs_on_the_standard_engine(

@@ -45,7 +45,9 @@ SHAPES = LaunchShapes(sizes=(1, 2, 4), chunks=(1, 3, 8), max_frames=24)
 
 @cache
 def small(name: str) -> Model:
-    return load_model(AssetFolder(DATA / name, "custom"), choose_placement("cpu"), EngineOptions())
+    return load_model(
+        AssetFolder(DATA / name, "custom"), choose_placement("cpu"), EngineOptions(use_vllm=False)
+    )
 
 
 def modules(use_decoder: bool, name: str = "model-a") -> tuple[MelDecoder, Vocoder]:

@@ -19,10 +19,18 @@ from ...errors import ConfigError
 
 # An older one fails in an assertion of its compiler, which no handler can catch.
 _MIN_TRITON = (3, 3)
+# The tiles of the attention kernels are made for heads of this width at most.
+_MAX_HEAD_DIM = 128
 
 
-def why_no_kernels(device: torch.device) -> str | None:
-    """Return why Triton kernels cannot run on a CUDA device; ``None`` where they can."""
+def why_no_kernels(device: torch.device, head_dim: int = 0) -> str | None:
+    """Return why Triton kernels cannot run on a CUDA device; ``None`` where they can.
+
+    Args:
+        head_dim: of the attention heads, if a Llama is to run.
+    """
+    if head_dim > _MAX_HEAD_DIM:
+        return f"the kernels are made for heads of {_MAX_HEAD_DIM} numbers at most, not {head_dim}"
     if not torch.cuda.is_available():
         return "no CUDA device is there"
     if torch.version.hip is not None:

@@ -96,7 +96,7 @@ class ModelLoader:
         embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, stored)
         outputs = self._keep_own_heads(embed)
         recorder: graphs.Recorder | None = None
-        kernels = team is None and self._has_triton()
+        kernels = team is None and self._has_triton(file.shape)
         if team is not None:
             kind = self._quantization or _name(dtype)
             llama: LlamaModel = self._native(team, file, kind, embed)
@@ -179,10 +179,10 @@ class ModelLoader:
             self._adapters,
         )
 
-    def _has_triton(self) -> bool:
+    def _has_triton(self, shape: LlamaShape) -> bool:
         if self._placement.device.type != "cuda":
             return False
-        reason = why_no_kernels(self._placement.device)
+        reason = why_no_kernels(self._placement.device, shape.head_dim)
         if reason is not None:
             logger.warning("velocity computes with torch alone, which is slower: %s", reason)
         return reason is None

@@ -94,9 +94,12 @@ class ModelRunner:
         pool: the device's blocks.
 
     Attributes:
+        depth, max_steps: see ``ExecutorBase``.
         states: the sequences that had work, by their ids.
         ends: the id that ends a sequence, by pass.
     """
+
+    depth = max_steps = 1
 
     def __init__(self, model: LoadedModel, pool: Tensor) -> None:
         self._model = model

@@ -1,4 +1,4 @@
-"""The messages between the scheduler and the worker: plain data, without torch.
+"""The messages between the scheduler and the worker: plain data, and hidden states in results.
 
 A plan names sequences by their ids, and says how many positions of each to compute. It knows
 neither the rows of a batch nor phases such as prefill and decode.

@@ -39,13 +39,17 @@ logger = logging.getLogger(__name__)
 _NO_STREAM = nullcontext()
 # The default size of the pool, as a part of the memory that is free once the model is loaded.
 _SHARE = 0.25
-# The maximum steps of a plan on a device that replays recorded steps. With more of them the host
-# has less to do, and new requests wait longer.
-_MAX_STEPS = 4
 
 
 class Runner(Protocol):
-    """Computes the work of plans."""
+    """Computes the work of plans.
+
+    Attributes:
+        depth, max_steps: see ``ExecutorBase``.
+    """
+
+    depth: int
+    max_steps: int
 
     def forget(self, seq_ids: Sequence[int]) -> None:
         """Drop sequences; ids of sequences that never had work are ignored."""
@@ -127,7 +131,8 @@ class Worker:
                 f"{host_blocks * size >> 20} MB to swap to ({error}): give less kv_memory or "
                 "swap_memory"
             ) from error
-        self._runner = self._new_runner()
+        self._runner = runner = self._new_runner()
+        self.depth, self.max_steps = runner.depth, runner.max_steps
         if self.model.compiles and self.model.recorder is None:
             self._launch_all(cache)
         logger.info(
@@ -215,7 +220,6 @@ class Worker:
             return ModelRunner(self.model, self._pool)
         from .backends.cuda.runner import new_runner
 
-        self.depth, self.max_steps = 2, _MAX_STEPS
         return new_runner(self.model, self._pool, self._config.scheduler)
 
     def _launch_all(self, cache: CacheConfig) -> None:

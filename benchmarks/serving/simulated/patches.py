@@ -54,7 +54,7 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
 
     # Loading: what asks for the type of the device.
     replace(ModelLoader, "_team", lambda loader: None)
-    replace(ModelLoader, "_has_triton", lambda loader: True)
+    replace(ModelLoader, "_has_triton", lambda *_: True)
     replace(gpt, "FairLock", NoLock)
     limits: Any = EngineArgs._limits
     on_gpu = property(lambda args: limits.fget(dataclasses.replace(args, device="cuda")))

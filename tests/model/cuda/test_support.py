@@ -57,7 +57,8 @@ def launch(monkeypatch: pytest.MonkeyPatch, error: Exception | None) -> None:
 
 def test_a_good_gpu(gpu: pytest.MonkeyPatch) -> None:
     launch(gpu, None)
-    assert why_no_kernels(CUDA) is None
+    assert why_no_kernels(CUDA) is why_no_kernels(CUDA, 128) is None
+    assert "heads of 128 numbers at most, not 129" in str(why_no_kernels(CUDA, 129))
 
 
 @pytest.mark.parametrize(

@@ -243,7 +243,7 @@ def test_a_store_that_cannot_grow_says_the_numbers() -> None:
 
 def on_cuda(monkeypatch: pytest.MonkeyPatch, reason: str | None) -> Placement:
     """A placement that names CUDA; no tensor is moved to the device."""
-    monkeypatch.setattr(gpt, "why_no_kernels", lambda device: reason)
+    monkeypatch.setattr(gpt, "why_no_kernels", lambda *_: reason)
     return Placement(torch.device("cuda"), torch.float32, torch.device("cuda"))
 
 

@@ -34,9 +34,12 @@ from .text_attention import PlanAttention, TextAttention
 
 # Rows of texts that are drawn at a time: their vocabulary is large.
 _DRAWN_TEXTS = 64
-# Steps whose results are kept for the host; a power of two. At most two plans of a few steps each
-# are in flight.
-_KEPT_STEPS = 16
+# Plans in flight: the host makes the next one while the device carries out the last one.
+DEPTH = 2
+# The most steps of a plan. With more of them the host has less to do, and new requests wait longer.
+MAX_STEPS = 4
+# Steps whose results are kept for the host: more than can be in flight, and a power of two.
+_KEPT_STEPS = 1 << (DEPTH * MAX_STEPS).bit_length()
 
 
 @dataclass(frozen=True)
@@ -216,15 +219,15 @@ class DecodeSteps:
         """Submit steps of the batch; the device carries them out after the earlier ones.
 
         The returned function gives a row for each sequence in the order of :meth:`place`, step
-        after step. It must be called before the results of many more steps are there.
+        after step. It must be called before ``DEPTH`` later plans are submitted.
 
         Args:
             tables: the block table of each sequence, for all of these steps.
-            steps: how many.
+            steps: how many, ``MAX_STEPS`` at most.
             heads: those whose attention each sequence gives; ``None`` for a sequence without.
             adapted: whether any sequence has an adapter.
         """
-        assert 2 * steps <= _KEPT_STEPS, f"the results of {steps} steps may be lost"
+        assert steps <= MAX_STEPS, f"the results of {steps} steps may be lost"
         with self._noting_failures():
             return self._run(tables, steps, heads, adapted)
 
@@ -418,7 +421,7 @@ def _wait(
 def buckets(max_rows: int, min_rows: int = 1) -> tuple[int, ...]:
     """Return the numbers of rows for which steps are recorded, from ``min_rows`` on.
 
-    From 8 to 256, each is at most one and a half times the one before it, then at most 1.2 times.
+    From 8 to 256, each is at most one and a half times the one before it, then at most 1.25 times.
     The last is ``max_rows``.
     """
     sizes = [1, 2, 4]

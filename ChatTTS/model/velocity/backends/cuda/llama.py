@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .....errors import ConfigError
 from ....cuda.failures import on_host
 from ....embed import Embed
 from ....kernels.cuda.attention import attend_new_rows
@@ -29,8 +28,6 @@ from ....lora.adapter import Adapter
 from ...input_batch import InputBatch
 from .linear import LayerMatrices, library_product, product_for, reduced
 from .lora import NO_ADAPTERS, pack_adapters
-
-_MAX_HEAD_SIZE = 128
 
 
 @dataclass(frozen=True)
@@ -65,16 +62,17 @@ class TritonLlama:
     In a decode step of few rows, a layer takes five launches: norm and qkv product; rotary
     embedding, storing keys and values, and attention over the splits; their merge, output
     projection and residual; norm and gate and up projections; down projection and residual. With
-    more than 16 rows the merge is a separate launch; with more than 64, and in float32, so is each
-    of the two norms. In a step of rows with adapters the merge is a separate launch as well, and
-    another launch before each product takes these rows to the ranks of their adapters.
+    more rows, and in float32, the merge and each of the two norms are separate launches, as
+    ``output_product.py`` and ``products.py`` choose. In a step of rows with adapters the merge is a
+    separate launch as well, and another launch before each product takes these rows to the ranks of
+    their adapters.
 
     With few rows, attention also fetches the weights of the layer's other products and of the next
     layer's first one; see ``kernels/cuda/ahead.py``. Behind the last layer is the first one, which
     the next step begins with.
 
     Args:
-        shape: sizes and constants.
+        shape: sizes and constants; ``why_no_kernels`` tells which ones the kernels take.
         layers: on the device, in the dtype to compute in.
         final_norm: [hidden], on that device and in that dtype.
         embed: embeds the rows; on that device and in that dtype. ``None`` if the caller does.
@@ -88,9 +86,6 @@ class TritonLlama:
     Attributes:
         has_adapters: whether rows may have any.
         takes_tiles: whether prompts need ``AttentionMetadata.tiles``.
-
-    Raises:
-        ConfigError: the attention heads are too large for the kernels.
     """
 
     gives_attention = False  # recorded steps call `attend_text`
@@ -109,11 +104,6 @@ class TritonLlama:
         peers: Peers | None = None,
         adapters: Sequence[Adapter] = (),
     ) -> None:
-        if shape.head_dim > _MAX_HEAD_SIZE:
-            raise ConfigError(
-                f"the CUDA kernels support attention heads of size {_MAX_HEAD_SIZE} at most, not "
-                f"{shape.head_dim}; load without use_vllm and experimental"
-            )
         self._shape, self._embed, self._final_norm = shape, embed, final_norm
         self._device, self._dtype = final_norm.device, final_norm.dtype
         self._shard = shard or Shard(shape)

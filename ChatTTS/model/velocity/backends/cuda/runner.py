@@ -24,7 +24,7 @@ from ...configs import SchedulerConfig
 from ...loaded_model import LoadedModel
 from ...model_runner import ModelRunner, SequenceState
 from ...plan import Future, Pending, StepPlan, StepResult, Work
-from .decode_steps import DecodeInput, DecodeSteps
+from .decode_steps import DEPTH, MAX_STEPS, DecodeInput, DecodeSteps
 from .llama import TritonLlama
 from .prompt_steps import PromptSteps
 from .text_attention import TextAttention
@@ -44,6 +44,8 @@ class GraphRunner(ModelRunner):
         prompts: steps of positions that do not draw.
         decode: steps of positions that draw, by pass.
     """
+
+    depth, max_steps = DEPTH, MAX_STEPS
 
     def __init__(
         self,

@@ -218,12 +218,12 @@ def test_requests_join_and_leave(
 def test_the_loader_keeps_the_kernels(
     monkeypatch: pytest.MonkeyPatch, adapters: dict[str, Path]
 ) -> None:
-    monkeypatch.setattr(model_loader, "why_no_kernels", lambda device: None)
+    monkeypatch.setattr(model_loader, "why_no_kernels", lambda *_: None)
     args = EngineArgs(MODEL, device="cpu", adapters=adapters)
     loader = model_loader.ModelLoader(args.create_engine_config())
     gpu = replace(loader._placement, device=torch.device("cuda"))
     monkeypatch.setattr(loader, "_placement", gpu)
-    assert loader._has_triton()
+    assert loader._has_triton(shape_of(MODEL))
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def take_triton(monkeypatch: pytest.MonkeyPatch, *, late: bool = False) -> None:
         late: record steps when they are first taken, for kernels that are slow without a GPU.
     """
     monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
-    monkeypatch.setattr(ModelLoader, "_has_triton", lambda loader: True)
+    monkeypatch.setattr(ModelLoader, "_has_triton", lambda *_: True)
     record_anywhere(monkeypatch, late=late)
 
 

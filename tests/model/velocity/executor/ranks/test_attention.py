@@ -38,7 +38,7 @@ def plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def triton(monkeypatch: pytest.MonkeyPatch) -> None:
     plain_torch(monkeypatch)
-    monkeypatch.setattr(ModelLoader, "_has_triton", lambda loader: True)
+    monkeypatch.setattr(ModelLoader, "_has_triton", lambda *_: True)
     use_twins(monkeypatch)
 
 

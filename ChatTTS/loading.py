@@ -14,9 +14,8 @@ import torch
 from .checkpoints.assets import AssetFolder
 from .config import Config
 from .errors import AssetError, ConfigError, OutOfThreadsError, VoiceError
+from .found_files import found_heads, found_lengths
 from .front_ends import front_end_named
-from .head_files import found_heads
-from .length_files import found_lengths
 from .model.cuda.graphs import CudaRecorder
 from .model.cuda.recording_thread import RecordingThread
 from .model.cuda.support import must_fit

@@ -9,7 +9,7 @@ import json
 
 from ChatTTS.checkpoints.assets import locate
 from ChatTTS.core import Chat
-from ChatTTS.length_files import as_json
+from ChatTTS.found_files import lengths_content
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.pipeline.fitting.learning import learn_lengths
 from ChatTTS.pipeline.speech_lengths import SpeechLengths
@@ -29,4 +29,4 @@ def learned() -> SpeechLengths:
 
 if __name__ == "__main__":
     file = locate("bundled").speech_lengths
-    file.write_text(json.dumps(as_json(learned()), indent=1) + "\n", encoding="utf-8")
+    file.write_text(json.dumps(lengths_content(learned()), indent=1) + "\n", encoding="utf-8")

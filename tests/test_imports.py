@@ -65,8 +65,7 @@ RULES = [
         (
             *within(
                 "ChatTTS",
-                "core cli text audio serving pipeline voices loading found_files head_files "
-                "length_files compat",
+                "core cli text audio serving pipeline voices loading found_files compat",
             ),
             *within("ChatTTS.checkpoints", "assets hashes caches"),
         ),

@@ -23,7 +23,6 @@ audio
 model
 pipeline
 found_files
-head_files length_files
 loading
 compat loaded_chat blends
 voice_learning

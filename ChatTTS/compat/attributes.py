@@ -95,8 +95,7 @@ class CheckpointAttributes:
     @property
     def alignment_heads(self) -> AlignmentHeads:
         """The attention heads that the times of words are found from; none are searched for."""
-        model = self._loaded
-        return model.config.defaults.alignment_heads or model.found_heads.known
+        return self._loaded.alignment_heads
 
     @property
     def gives_attention(self) -> bool:

@@ -75,18 +75,17 @@ def alignment_heads(model: Model, cancelled: Cancellation, *, show: bool = True)
         EngineUnavailableError: a search is needed, and the engine gives no attention.
         GenerationError: the checkpoint speaks none of the sample sentences.
     """
-    named = model.config.defaults.alignment_heads
-    if named:
-        return named
+    if model.alignment_heads:
+        return model.alignment_heads
 
-    def search() -> HeadChoice | None:
+    def search() -> AlignmentHeads | None:
         logger.info(
             "this checkpoint names no attention heads for word times: searching for them, once"
         )
         choice = find_heads(model, cancelled, show=show)
-        return None if choice is None else keep_heads(model, choice)
+        return None if choice is None else keep_heads(model, choice).heads
 
-    return model.found_heads.get(search, cancelled)
+    return model.found_heads.get(search, cancelled) or ()
 
 
 def can_emphasise(model: Model, texts: Sequence[str]) -> bool:
@@ -96,8 +95,7 @@ def can_emphasise(model: Model, texts: Sequence[str]) -> bool:
     """
     if not any(has_emphasis(text) for text in texts):
         return False
-    known = bool(model.config.defaults.alignment_heads or model.found_heads.known)
-    if known and model.gpt.gives_attention:
+    if model.alignment_heads and model.gpt.gives_attention:
         return True
     logger.warning(
         "emphasis has no effect: %s",
@@ -110,7 +108,7 @@ def can_emphasise(model: Model, texts: Sequence[str]) -> bool:
 
 def keep_heads(model: Model, choice: HeadChoice) -> HeadChoice:
     """Use a choice from now on and store it; return it with its file."""
-    kept = replace(choice, file=model.found_heads.put(choice))
+    kept = replace(choice, file=model.found_heads.put(choice.heads, choice))
     logger.log(
         logging.WARNING if kept.is_poor else logging.INFO,
         "attention heads for word times: %s (score %.2f; %s)",

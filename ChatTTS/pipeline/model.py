@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ..config import Config
+from ..config import AlignmentHeads, Config
 from ..errors import ConfigError
 from ..model.devices.placement import Placement
 from ..model.dvae import DVAE, MelDecoder
@@ -19,9 +19,9 @@ from ..model.synthesis.synthesizer import Synthesizer
 from ..model.synthesis.vocoder import Vocoder
 from ..utils import base16384
 from ..utils.lru import LRU
-from .alignment.found_heads import FoundHeads
 from .decode.worker import DecodeWorker
-from .speech_lengths import FoundLengths
+from .found import Found
+from .speech_lengths import SpeechLengths
 
 # Decoded voices that are kept; a sample of half a minute takes 45 kB.
 _VOICES_KEPT = 256
@@ -53,12 +53,17 @@ class Model:
     from_hiddens: Synthesizer
     from_codes: Synthesizer
     decode_worker: DecodeWorker
-    found_heads: FoundHeads = field(default_factory=FoundHeads)
-    found_lengths: FoundLengths = field(default_factory=FoundLengths)
+    found_heads: Found[AlignmentHeads] = field(default_factory=Found)
+    found_lengths: Found[SpeechLengths] = field(default_factory=Found)
     vectors: LRU[str, NDArray[np.float32]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
     samples: LRU[str, NDArray[np.int64]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
 
     plain_parts: Callable[[], tuple[MelDecoder, DVAE, Vocoder]] | None = None
+
+    @property
+    def alignment_heads(self) -> AlignmentHeads:
+        """The attention heads of the configuration, else those that were found, if they were."""
+        return self.config.defaults.alignment_heads or self.found_heads.known or ()
 
     def synthesizer(self, use_decoder: bool) -> Synthesizer:
         """Return the synthesizer through the Decoder, or the one through the DVAE."""

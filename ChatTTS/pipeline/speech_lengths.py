@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..model.tokenizer import Tokenizer
-from .found_once import FoundOnce
 
 _HAN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]")
 SPEED_TAG = re.compile(r"\[speed_\d\]")
@@ -91,25 +88,3 @@ class SpeechLengths:
             + self.per_letter * units.letters
             + self.per_mark * units.marks
         )
-
-
-class FoundLengths(FoundOnce[SpeechLengths]):
-    """The lengths of a loaded checkpoint.
-
-    Args:
-        lengths: learned before, if they were.
-        keep: stores them for later runs; returns the file, or ``None`` where it cannot.
-    """
-
-    def __init__(
-        self,
-        lengths: SpeechLengths | None = None,
-        keep: Callable[[SpeechLengths], Path | None] = lambda lengths: None,
-    ) -> None:
-        super().__init__(lengths)
-        self._keep = keep
-
-    def put(self, lengths: SpeechLengths) -> Path | None:
-        """Use lengths from now on, and store them; return the file, if there is one."""
-        self.set(lengths)
-        return self._keep(lengths)

@@ -11,7 +11,7 @@ import pytest
 
 from ChatTTS.checkpoints.assets import AssetFolder, Origin, locate
 from ChatTTS.errors import ConfigError
-from ChatTTS.length_files import found_lengths
+from ChatTTS.found_files import found_lengths
 from ChatTTS.pipeline.speech_lengths import Pace, SpeechLengths
 from ChatTTS.utils.folders import cache_folder
 
@@ -42,14 +42,14 @@ def beside(folder: Path) -> Path:
 
 def test_lengths_are_kept_beside_a_checkpoint_of_the_users(folder: Path) -> None:
     assert known(folder) is None
-    assert found_lengths(AssetFolder(folder, "custom")).put(LENGTHS) == beside(folder)
+    assert found_lengths(AssetFolder(folder, "custom")).put(LENGTHS, LENGTHS) == beside(folder)
     assert known(folder) == LENGTHS
     assert not cache_folder().exists()
     assert known(folder, "huggingface") is None  # no published file
 
 
 def test_other_lengths_are_kept_in_the_cache(folder: Path) -> None:
-    path = found_lengths(AssetFolder(folder, "huggingface")).put(LENGTHS)
+    path = found_lengths(AssetFolder(folder, "huggingface")).put(LENGTHS, LENGTHS)
     assert path is not None
     assert path.parent == cache_folder() / "lengths"
     assert known(folder, "huggingface") == LENGTHS

@@ -22,8 +22,8 @@ from ChatTTS.model.generation import NO_ATTENTION, Cancellation, FinishReason
 from ChatTTS.model.lora.names import AdapterInfo
 from ChatTTS.pipeline import head_search
 from ChatTTS.pipeline.alignment import head_scores
-from ChatTTS.pipeline.alignment.found_heads import FoundHeads
 from ChatTTS.pipeline.alignment.head_scores import HeadChoice, Score
+from ChatTTS.pipeline.found import Found
 from ChatTTS.pipeline.head_search import alignment_heads, find_heads
 from ChatTTS.pipeline.model import Model
 from ChatTTS.pipeline.sample_sentences import sample_sentences
@@ -39,7 +39,7 @@ SETTINGS = {"max_new_token": 30, "manual_seed": 3, "ensure_non_empty": False, "s
 def loaded(chat: Chat) -> Model:
     """Return the chat's model without heads that an earlier test found."""
     assert chat._model is not None
-    return replace(chat._model, found_heads=FoundHeads())
+    return replace(chat._model, found_heads=Found())
 
 
 def find(chat: Chat) -> HeadChoice:
@@ -147,16 +147,17 @@ def test_an_engine_without_attention_says_so(standard: Chat) -> None:
 
 
 def test_threads_share_one_search() -> None:
-    found, searches = FoundHeads(), []
+    found: Found[AlignmentHeads] = Found()
+    searches = []
     begin = threading.Barrier(4)
 
-    def search() -> HeadChoice:
+    def search() -> AlignmentHeads:
         searches.append(threading.current_thread())
         time.sleep(0.2)
-        found.put(CHOICE)
-        return CHOICE
+        found.put(CHOICE.heads, CHOICE)
+        return CHOICE.heads
 
-    got: list[AlignmentHeads] = []
+    got: list[AlignmentHeads | None] = []
 
     def ask() -> None:
         begin.wait()
@@ -172,10 +173,10 @@ def test_threads_share_one_search() -> None:
 
 
 def test_after_a_search_that_failed_the_next_caller_searches() -> None:
-    found = FoundHeads()
+    found: Found[AlignmentHeads] = Found()
     kept: list[BaseException] = []
 
-    def fail() -> HeadChoice:
+    def fail() -> AlignmentHeads:
         raise GenerationError("no")
 
     def ask() -> None:
@@ -192,7 +193,7 @@ def test_after_a_search_that_failed_the_next_caller_searches() -> None:
         time.sleep(0.01)
     late = threading.Timer(5, released.set)
     late.start()
-    assert found.get(lambda: CHOICE, Cancellation()) == CHOICE.heads
+    assert found.get(lambda: CHOICE.heads, Cancellation()) == CHOICE.heads
     assert not released.is_set()
     late.cancel()
     released.set()
@@ -200,7 +201,8 @@ def test_after_a_search_that_failed_the_next_caller_searches() -> None:
 
 
 def test_a_caller_that_waits_can_be_interrupted() -> None:
-    found, begun, over = FoundHeads(), threading.Event(), threading.Event()
+    found: Found[AlignmentHeads] = Found()
+    begun, over = threading.Event(), threading.Event()
 
     def search() -> None:
         begun.set()
@@ -211,7 +213,7 @@ def test_a_caller_that_waits_can_be_interrupted() -> None:
     begun.wait(10)
     cancelled = Cancellation()
     threading.Timer(0.1, cancelled.set).start()
-    assert found.get(lambda: CHOICE, cancelled) == ()
+    assert found.get(lambda: CHOICE.heads, cancelled) is None
     over.set()
     thread.join()
 
@@ -297,10 +299,10 @@ def test_the_search_finds_the_times_of_the_bundled_choice(use_vllm: bool) -> Non
     chat._model = replace(
         chat._model,
         config=replace(chat.config, defaults=nameless),
-        found_heads=FoundHeads(),
+        found_heads=Found(),
     )
     found = starts()
-    assert chat._model.found_heads.get(lambda: None, Cancellation())
+    assert chat._model.found_heads.known
     differences = np.abs(np.array(named) - np.array(found))
     assert len(differences) > 40
     typical, rare = np.quantile(differences, [0.5, 0.95])

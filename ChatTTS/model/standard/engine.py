@@ -1,6 +1,6 @@
 """The standard engine: transformers' own Llama, on left-padded batches, one step at a time.
 
-It is the reference that velocity is compared with, so it is kept simple.
+It is what velocity is compared with, and its Llama and heads are modules that scripts may touch.
 """
 
 from __future__ import annotations

@@ -18,8 +18,9 @@ from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation, FinishReason
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline.fitting.learning import learn_lengths
+from ChatTTS.pipeline.found import Found
 from ChatTTS.pipeline.results import DurationError, Fit, Waveforms
-from ChatTTS.pipeline.speech_lengths import FoundLengths, Pace, SpeechLengths, units_of
+from ChatTTS.pipeline.speech_lengths import Pace, SpeechLengths, units_of
 
 from ...support.paced_engine import Frames, PacedEngine
 from ..test_word_times import load
@@ -43,7 +44,7 @@ def chat() -> Iterator[Chat]:
     """A conformance model that names heads, and whose lengths are known."""
     found = load(use_vllm=False)
     assert found._model is not None
-    found._model = replace(found._model, found_lengths=FoundLengths(LENGTHS))
+    found._model = replace(found._model, found_lengths=Found(LENGTHS))
     yield found
     found.unload()
 
@@ -367,8 +368,8 @@ def test_a_pace_that_loses_words_is_not_used(chat: Chat) -> None:
 def test_lengths_are_learned_at_the_first_use(chat: Chat) -> None:
     assert chat._model is not None
     model = chat._model
-    kept: list[SpeechLengths] = []
-    fresh = replace(model, found_lengths=FoundLengths(keep=lambda found: kept.append(found)))
+    kept: list[Any] = []
+    fresh = replace(model, found_lengths=Found(keep=lambda content: kept.append(content)))
     chat._model = fresh
     try:
         with PacedEngine(chat, by_level) as engine:

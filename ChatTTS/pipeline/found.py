@@ -6,7 +6,8 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from ..model.generation import Cancellation
 from ..utils.locks import new_lock
@@ -34,15 +35,21 @@ class _Search:
         return not self.has_ended and not is_ours and self._thread.is_alive()
 
 
-class FoundOnce(Generic[T]):
+class Found(Generic[T]):
     """A value that an earlier search found, or that the first call that wants it searches for.
 
     Args:
         known: the value of an earlier search, if there was one.
+        keep: stores a finding for later runs; returns the file, or ``None`` where it cannot.
     """
 
-    def __init__(self, known: T | None = None) -> None:
+    def __init__(
+        self,
+        known: T | None = None,
+        keep: Callable[[Any], Path | None] = lambda finding: None,
+    ) -> None:
         self._known = known
+        self._keep = keep
         self._lock = new_lock()
         self._search: Callable[[], _Search | None] = lambda: None
 
@@ -58,7 +65,7 @@ class FoundOnce(Generic[T]):
         one searches.
 
         Args:
-            search: finds the value and hands it to :meth:`set`; returns ``None`` if cancelled.
+            search: finds the value and hands it to :meth:`put`; returns ``None`` if cancelled.
 
         Returns:
             The value; ``None`` once ``cancelled`` is set before it is known.
@@ -69,7 +76,8 @@ class FoundOnce(Generic[T]):
                 with self._lock:
                     if self._known is not None:
                         return self._known
-                    is_free = not self._is_held_up()
+                    running = self._search()
+                    is_free = running is None or not running.holds_up
                     if is_free:
                         self._search = weakref.ref(own)
                 if is_free:
@@ -79,11 +87,12 @@ class FoundOnce(Generic[T]):
         finally:
             own.has_ended = True
 
-    def set(self, value: T) -> None:
-        """Use a value from now on."""
+    def put(self, value: T, finding: Any) -> Path | None:
+        """Use a value from now on, and store it; return its file, if there is one.
+
+        Args:
+            finding: the value with what else the file tells of it.
+        """
         with self._lock:
             self._known = value
-
-    def _is_held_up(self) -> bool:
-        running = self._search()
-        return running is not None and running.holds_up
+        return self._keep(finding)

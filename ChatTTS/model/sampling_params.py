@@ -96,12 +96,12 @@ class SamplingParams:
                 f"temperature has {len(values)} values; this pass draws {num_codebooks}"
             )
         return cls(
-            temperature=tuple(usable_temperature(value) for value in values),
-            top_p=float(params.top_P),
-            top_k=min(int(params.top_K), NO_TOP_K),
+            temperature=tuple(map(usable_temperature, values)),
+            top_p=params.top_P,
+            top_k=params.top_K,
             repetition_penalty=usable_penalty(params.repetition_penalty),
-            min_new=min(int(params.min_new_token), int(params.max_new_token), NO_TOP_K),
-            max_new=min(int(params.max_new_token), NO_TOP_K),
+            min_new=min(params.min_new_token, params.max_new_token),
+            max_new=params.max_new_token,
         )
 
     @property

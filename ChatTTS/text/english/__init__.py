@@ -26,7 +26,7 @@ from .labels import LABELS
 from .letter_signs import LETTER_SIGNS
 from .measures import read_degrees, read_measures, read_percentages
 from .mixed_numbers import MIXED_NUMBERS
-from .money import read_money
+from .money import MONEY
 from .networks import NETWORKS
 from .phones import read_phones
 from .places import PLACES
@@ -50,6 +50,7 @@ _SPANS = (
     *HOURS,
     *COMMAND_LINES,
     *NETWORKS,
+    *MONEY,
     *VERSES,
     *REFERENCES,
     *PLACES,
@@ -86,7 +87,6 @@ _READERS = (
     Reader("dates", read_dates),
     Reader("times", read_times),
     Reader("versions", read_versions),
-    Reader("money", read_money),
     Reader("percentages", read_percentages),
     Reader("degrees", read_degrees),
     Reader("decades", read_decades),

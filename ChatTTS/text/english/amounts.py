@@ -13,7 +13,8 @@ NUMBER = r"(?:(?:\d{1,3}(?:,\d{3}){1,6}(?!\d)|\d{1,20})(?:\.\d{1,20})?|(?<![\w.]
 
 SCALES = {
     "k": "thousand", "m": "million", "mm": "million", "mn": "million", "bn": "billion",
-    "b": "billion", "tn": "trillion", "thousand": "thousand", "million": "million",
+    "b": "billion", "tn": "trillion", "t": "trillion", "mln": "million", "bln": "billion",
+    "trn": "trillion", "thousand": "thousand", "million": "million",
     "billion": "billion", "trillion": "trillion", "lakh": "lakh", "lakhs": "lakh",
     "crore": "crore", "crores": "crore",
 }  # fmt: skip
@@ -51,7 +52,7 @@ _SCALED: list[Rule] = [
     ),
     (
         re.compile(
-            r"(?<![\w.$€£])(\d{1,20}(?:\.\d{1,20})?)(bn|tn|k(?!\s(?:run|race|video|monitor|screen)))\b"
+            r"(?<![\w.$€£])(\d{1,20}(?:\.\d{1,20})?)\s?(mn|mln|bn|bln|tn|trn|k(?!\s(?:run|race|video|monitor|screen)))\b"
         ),
         lambda match: f"{match[1]} {SCALES[match[2]]}",
     ),

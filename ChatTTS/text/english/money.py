@@ -1,4 +1,4 @@
-"""Read amounts of money in English."""
+"""Amounts of money: "$5.20", "€1.234,56", "$1.4-1.5 bln", "a $10 bill", "12 SEK/kg"."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from ..numbers import english_number
 from ..readers import either
+from ..spans import SpanClass
 from .amounts import NUMBER, SCALES
 
 
@@ -79,66 +80,83 @@ _PERIODS = {
     "person": "person", "kWh": "kilowatt hour", "km": "kilometer", "mile": "mile",
     "barrel": "barrel", "ton": "ton", "oz": "ounce", "l": "liter", "L": "liter",
     "user": "user", "seat": "seat", "head": "head", "piece": "piece", "unit": "unit",
-    "pc": "piece", "bbl": "barrel", "ea": "piece", "pp": "person", "sqft": "square foot",
+    "pc": "piece", "bbl": "barrel", "pp": "person", "sqft": "square foot",
 }  # fmt: skip
 
 
 _SIGN = f"[{''.join(_SIGNS).replace('¢', '')}]"
-_BEFORE = rf"(?:(?<!\w)(?P<code>{either(_LETTERS)})\.?|(?P<sign>{_SIGN}))"
-_SCALE = rf"(?:{'|'.join(sorted(SCALES, key=len, reverse=True))}|MM|Mn|BN)\b|[kKmMbB](?![A-Za-z])"
-_MONEY = re.compile(
-    rf"(?P<article>\b[Aa]n?\s)?{_BEFORE}\s?(?P<amount>{NUMBER})"
-    rf"(?:[\s-]?(?P<scale>(?i:{_SCALE})))?(?P<noun>\s(?=[a-z]))?"
-    rf"|(?P<amount_after>{NUMBER})(?:\s(?P<scale_after>[mbt]n|[mbtr]+illion))?\s?"
-    rf"(?:(?P<sign_after>{_SIGN}|¢)(?![\d.])|(?P<code_after>{either(_AFTER)})\b)"
+_CODE = rf"(?<!\w)(?:{either(_LETTERS)})\.?|{_SIGN}"
+_CODE_AFTER = rf"(?:{_SIGN}|¢)(?!\.?\d)|(?:{either(_AFTER)})\b"
+# Groups as in India, in most of Europe ("€1.234,56", "12,50 €"), and with spaces or apostrophes.
+_AMOUNT = (
+    r"(?:\d{1,2}(?:,\d{2}){1,6},\d{3}(?![\d,])|\d{1,3}(?:[.\s]\d{3}){1,6},\d{1,2}(?!\d)|"
+    r"\d{1,12},\d{1,2}(?!\d)|\d{1,3}(?:'\d{3}){1,6}(?:\.\d\d)?(?!\d)|"
+    rf"\d{{1,3}}(?:[. ]\d{{3}}){{2,6}}(?!\d)|{NUMBER})"
 )
-# "$5 to 10" and "$1 to 2 million": the sign stands for both.
-_RANGE = re.compile(rf"({_SIGN})({NUMBER}) to (?={NUMBER}(?![\w%]|\s?(?:{_SIGN}|%|to\b)))")
-_RATE = re.compile(rf"({_SIGN}\s?{NUMBER}(?:\s?[kKmMbB])?)\s?/\s?({either(_PERIODS)})\b")
-# A comma before two decimals, as in most of Europe and South America: "€1.234,56" and "12,50 €".
-_COMMA = r"(\d{1,3}(?:[.\s]\d{3})+|\d+),(\d{1,2})(?!\d)"
-_ANY_SIGN = rf"(?:{_SIGN}|\b(?:EUR|R\$|kr|zl|PLN|BRL|CHF|SEK|NOK|DKK)(?!\w))"
-_DECIMAL_COMMA = re.compile(rf"({_ANY_SIGN}\s?){_COMMA}|(?<![\d.,]){_COMMA}(?=\s?{_ANY_SIGN})")
-# Three digits behind a point and an euro: thousands, as in most of Europe; "€1.299/l" is a price.
-_POINTED = r"(\d{1,3}(?:\.\d{3})+)(?!\d|[.,]\d|\s?/)"
-_GROUPED = re.compile(rf"(€\s?){_POINTED}|(?<![\d.,€]){_POINTED}(?=\s?(?:€|EUR\b)(?!\s?/))")
-
-
-def read_money(text: str) -> str:
-    """Return ``text`` with amounts of money as words: "$5.20" is five dollars and twenty cents."""
-    text = _DECIMAL_COMMA.sub(_with_point, text)
-    text = _GROUPED.sub(lambda match: match[0].replace(".", ""), text)
-    text = _RATE.sub(lambda match: f"{match[1]} per {_PERIODS[match[2]]}", text)
-    text = _RANGE.sub(r"\2 to \1", text)
-    return _MONEY.sub(_say, text)
-
-
-def _with_point(match: re.Match[str]) -> str:
-    sign, whole, decimals = match[1] or "", match[2] or match[4], match[3] or match[5]
-    return f"{sign}{''.join(filter(str.isdigit, whole))}.{decimals}"
+_DECIMAL_COMMA = re.compile(r"(?P<whole>[\d.\s]{1,40}),(?P<part>\d\d?)")
+# Three digits behind a point and an euro: thousands; "€1.299/l" is a price.
+_POINTED = re.compile(r"\d{1,3}(?:\.\d{3})+")
+_SCALE = rf"(?i:{either(name for name in SCALES if len(name) > 1)})\b|[kKmMbBT](?![A-Za-z-])"
+_TO = r"(?:\s?[-–—~]\s?|\sto\s)"
+_COUNTED = r"\s(?:[mb]illion|people|men|women|children|[a-z]{3,20}s)\b"
+_AFTER_RANGE = rf"(?![\w%]|[.,:]\d|\s?(?:{_SIGN}|%|to\b))"
+_PERIOD = rf"(?:\s?/\s?(?P<period>{either(_PERIODS)}|ea)\b)?(?P<noun>(?=[\s-][a-z]))?"
+_MINUS = r"(?P<minus>(?<![\w)])[-−])?"
+_BEFORE = re.compile(
+    rf"(?P<article>\b[Aa]n?\s)?{_MINUS}(?P<code>{_CODE})\s?"
+    rf"(?P<first>{_AMOUNT})(?:[\s-]?(?P<first_scale>{_SCALE}))?"
+    rf"(?:{_TO}(?P<code_last>(?:{_CODE})\s?)?(?P<last>{_AMOUNT})(?:[\s-]?(?P<scale>{_SCALE}))?"
+    rf"{_AFTER_RANGE}(?(code_last)|(?!{_COUNTED})))?{_PERIOD}"
+)
+_BEHIND = re.compile(
+    rf"(?P<article>\b[Aa]n?\s)?{_MINUS}(?<![\w.,])(?:(?P<first>{_AMOUNT})(?P<first_scale>(?!))?"
+    rf"{_TO})?(?P<last>{_AMOUNT})(?:\s?(?P<scale>[mbt]n|[mb]ln|[mbtr]+illion))?\s?"
+    rf"(?P<code>{_CODE_AFTER})(?P<code_last>(?!))?{_PERIOD}"
+)
 
 
 def _say(match: re.Match[str]) -> str:
-    code, code_after = match["code"], match["code_after"]
-    currency = (
-        _LETTERS[code]
-        if code
-        else _AFTER[code_after]
-        if code_after
-        else _SIGNS[match["sign"] or match["sign_after"]]
-    )
-    amount = (match["amount"] or match["amount_after"]).replace(",", "")
-    article, after = match["article"] or "", match["noun"] or ""
-    if article and after:  # "a $10 bill"
+    """Return an amount, or a range of two, with what it is paid for."""
+    code = match["code"].rstrip(".")
+    currency = _SIGNS.get(code) or _AFTER.get(code) or _LETTERS[code]
+    if match["article"] and match["noun"] is not None:  # "a $10 bill"
         currency = currency._replace(many=currency.one)
-    if scale := match["scale"] or match["scale_after"]:
-        return f"{article}{english_number(amount)} {SCALES[scale.lower()]} {currency.many}{after}"
+    is_price = match["period"] is not None
+    values = [_value(match[name] or "", code, is_price) for name in ("first", "last")]
+    first, last = values
+    scales = [match["first_scale"], match["scale"]]
+    if scales[1] and not scales[0] and first and float(first) < float(last):
+        scales[0] = scales[1]  # "$1.4-1.5 bln": both are billions
+    amounts = [_amount(*each, currency) for each in zip(values, scales, strict=True) if each[0]]
+    if first and last and scales[0] == scales[1] and (scales[0] or not match["code_last"]):
+        is_round = scales[0] or not {"."} & {*first, *last} or not currency.parts
+        amounts[0] = english_number(first) if is_round else amounts[0]
+    said = " to ".join(amounts)
+    if match["period"]:
+        period = _PERIODS.get(match["period"])
+        said += f" per {period}" if period else " each"
+    return f"{match['article'] or ''}{'minus ' if match['minus'] else ''}{said}"
+
+
+def _value(written: str, code: str, is_price: bool) -> str:
+    """Return an amount without groups and with a decimal point."""
+    bare = re.sub(r"[\s']", "", written)
+    if found := _DECIMAL_COMMA.fullmatch(bare):
+        return f"{found['whole'].replace('.', '')}.{found['part']}"
+    is_euro = code in ("€", "EUR") and not is_price
+    if bare.count(".") > 1 or (is_euro and _POINTED.fullmatch(bare)):
+        return bare.replace(".", "")
+    return bare.replace(",", "")
+
+
+def _amount(amount: str, scale: str | None, currency: _Currency) -> str:
+    if scale:
+        return f"{english_number(amount)} {SCALES[scale.lower()]} {currency.many}"
     whole, _, decimals = amount.partition(".")
     if len(decimals) > 2 and not decimals[2:].strip("0"):
         decimals = decimals[:2]
     if not 1 <= len(decimals) <= 2 or not currency.parts:
-        unit = currency.one if amount == "1" else currency.many
-        return f"{article}{english_number(amount)} {unit}{after}"
+        return f"{english_number(amount)} {currency.one if amount == '1' else currency.many}"
     major, minor = int(whole or "0"), int(decimals.ljust(2, "0"))
     said = []
     if major:
@@ -146,4 +164,10 @@ def _say(match: re.Match[str]) -> str:
     if minor or not major:
         part = currency.one_part if minor == 1 else currency.parts
         said.append(f"{english_number(str(minor))} {part}")
-    return article + " and ".join(said) + after
+    return " and ".join(said)
+
+
+MONEY = (
+    SpanClass("amounts of money", _BEFORE, _say),
+    SpanClass("amounts before their currency", _BEHIND, _say),
+)

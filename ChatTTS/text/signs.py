@@ -9,7 +9,11 @@ from functools import lru_cache
 # Superscripts become "^2" in formulas. Those of units ("km²") become plain digits, and so do those
 # of words, which are notes.
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ⁿ", "0123456789-n")
-_POWER = re.compile(r"(?:(?<=[\d)])|(?<=(?<![A-Za-z])[A-Za-ln-rt-z])|(?<==[a-z]{2}))[⁰¹²³⁴-⁹⁻ⁿ]+")
+# Two letters are a product ("gt²"), and no unit, where they have no vowel.
+_PRODUCT = r"(?<=(?<![A-Za-z])(?:[b-df-hj-np-tv-z]{2}|a[txyz]))(?<!km|cm|mm|dm|nm|pm|ft|yd)"
+_POWER = re.compile(
+    rf"(?:(?<=[\d)])|(?<=(?<![A-Za-z])[A-Za-ln-rt-z])|(?<==[a-z]{{2}})|{_PRODUCT})[⁰¹²³⁴-⁹⁻ⁿ]+"
+)
 
 _EMOJI = r"\u2600-\u26ff\u2705-\u270d\u2728\u274c\u2753-\u2764\u2b50\u2b55\U0001f300-\U0001faff"
 _ONE_EMOJI = rf"[{_EMOJI}][\ufe0f\u20e3\U0001f3fb-\U0001f3ff]*"

@@ -25,8 +25,10 @@ from .hours import HOURS
 from .labels import LABELS
 from .letter_signs import LETTER_SIGNS
 from .measures import read_degrees, read_measures, read_percentages
+from .medicine import MEDICINE
 from .mixed_numbers import MIXED_NUMBERS
 from .money import MONEY
+from .multiples import MULTIPLES
 from .networks import NETWORKS
 from .phones import read_phones
 from .places import PLACES
@@ -36,6 +38,7 @@ from .ratios import RATIOS
 from .references import REFERENCES
 from .scientific import SCIENTIFIC
 from .scores import SCORES
+from .slashed import SLASHED
 from .symbols import read_signs_at_numbers, read_symbols, spell_initials, unquote_numbers
 from .temperatures import TEMPERATURES
 from .terms import TERMS
@@ -47,15 +50,18 @@ from .web import read_addresses
 # By rank: where two classes claim the same characters, the first one has them.
 _SPANS = (
     *TIMESTAMPS,
+    *VERSES,
     *HOURS,
     *COMMAND_LINES,
     *NETWORKS,
     *MONEY,
-    *VERSES,
+    *MEDICINE,
+    *SLASHED,
     *REFERENCES,
     *PLACES,
     *SCIENTIFIC,
     *LABELS,
+    *MULTIPLES,
     *PLURALS,
     *TERMS,
     *COORDINATES,

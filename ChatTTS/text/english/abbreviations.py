@@ -58,7 +58,7 @@ _ADDRESS = re.compile(
     rf"(?P<rest>(?:(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s){{1,3}})"
     rf"(?P<kind>(?i:{_KIND})|{_FULL_KIND})\b(?P<stop>\.?)(?!\w)"
 )
-_STATES = {
+STATES = {
     "AL": "Alabama", "AK": "Alaska", "AZ": "Arizona", "AR": "Arkansas", "CA": "California",
     "CO": "Colorado", "CT": "Connecticut", "DE": "Delaware", "FL": "Florida", "GA": "Georgia",
     "HI": "Hawaii", "ID": "Idaho", "IL": "Illinois", "IN": "Indiana", "IA": "Iowa",
@@ -73,11 +73,11 @@ _STATES = {
 }  # fmt: skip
 _STATE = re.compile(
     r"((?:\b[A-Z][a-z]{3,}|[a-z](?!, (?:PA|MA|ID|AL|DE))), )(?!IN|OR|ME|OK|HI|OH)"
-    rf"({'|'.join(_STATES)})(?=$|[.,;:)])"
+    rf"({'|'.join(STATES)})(?=$|[.,;:)])"
 )
 _ERA = re.compile(r"(?<=\d )([AB])\.([DC])\b(?!\.)")
 _PLACE = re.compile(
-    rf"(?:(?<=, )|(?<=[a-z] ))({'|'.join(_STATES)})\.?,?\s(\d{{5}})(?:-(\d{{4}}))?(?![\d,.]*\d)"
+    rf"(?:(?<=, )|(?<=[a-z] ))({'|'.join(STATES)})\.?,?\s(\d{{5}})(?:-(\d{{4}}))?(?![\d,.]*\d)"
 )
 # A capital after it would make it "saint" or "doctor" of the next name.
 _STREET = re.compile(
@@ -102,7 +102,6 @@ _WEEK = re.compile(rf"\b{_DAY}\.?\s?[-–]\s?{_DAY}\b\.?(?!\w)")
 _HALF_OF_ZONE = re.compile(r"\b([ap])\.m\.(?=\s(?:[ECMP][SD]?T|GMT|UTC|CET|BST)\b)")
 _BESIDE_MONTH = re.compile(r"(?:and|or|to|through|of)\s|,\s\d|[-–]")
 _FORT = re.compile(r"\bFt\.(?=\s[A-Z][a-z])")
-_WITH = re.compile(r"(?<![\w/])w/o?(?=\s)")
 # Of an abbreviation that is not known: "in chem., law and med.; B.A."
 _STOP_BEFORE_MARK = re.compile(r"(?<=[A-Za-z]{2})\.(?=[,;:])")
 _DEGREE = re.compile(r"\bPhD\b")
@@ -151,7 +150,7 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
 def expand_abbreviations(text: str) -> str:
     """Write abbreviations out; a full stop stays where it ends a sentence."""
     text = _PLACE.sub(_place, _ADDRESS.sub(_address, text))
-    text = _ERA.sub(r"\1 \2", _STATE.sub(lambda match: match[1] + _STATES[match[2]], text))
+    text = _ERA.sub(r"\1 \2", _STATE.sub(lambda match: match[1] + STATES[match[2]], text))
     text = _STREET.sub(_street, text)
     text = _WEEK.sub(
         lambda match: f"{WEEKDAYS[match[1].lower()]} to {WEEKDAYS[match[2].lower()]}", text
@@ -159,7 +158,6 @@ def expand_abbreviations(text: str) -> str:
     text = _WEEKDAY.sub(lambda match: WEEKDAYS[match[match.lastindex or 0].lower()], text)
     text = _FORT.sub("fort", text)
     text = _HALF_OF_ZONE.sub(r"\1 m", text)
-    text = _WITH.sub(lambda match: "without" if match[0].endswith("o") else "with", text)
     text = _DEGREE.sub("P H D", text)
     text = _ABBREVIATION.sub(_read, text)
     text = _DOTTED.sub(_spell, text)
@@ -204,7 +202,7 @@ def _address(match: re.Match[str]) -> str:
 
 def _place(match: re.Match[str]) -> str:
     rest = f", {english_digits(match[3])}" if match[3] else ""
-    return f"{_STATES[match[1]]} {english_digits(match[2])}{rest}"
+    return f"{STATES[match[1]]} {english_digits(match[2])}{rest}"
 
 
 def _street(match: re.Match[str]) -> str:

@@ -104,6 +104,12 @@ _NUMERIC: list[Rule] = [
     ),
 ]
 _NAMED: list[Rule] = [
+    (
+        re.compile(
+            r"\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?(?=\s(?:1[5-9]|20)\d\d\b)"
+        ),
+        lambda match: MONTHS[match[1].lower()],
+    ),
     (re.compile(r"(?<=\d )may(?= (?:1[1-9]|20)\d\d\b)"), "May"),
     (
         re.compile(

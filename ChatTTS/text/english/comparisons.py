@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ..numbers import english_number
 from ..spans import SpanClass, fixed
 
 # The amount itself is read by its own class.
@@ -12,14 +13,27 @@ _UNKNOWN = r"(?<=\b[a-z0-9])"
 
 
 def _over(match: re.Match[str]) -> str:
-    return f"{match[1]} over {match[2]}"
+    first = english_number(match[1]) if match[1].isdigit() else match[1]
+    return f"{first} over {match[2]}"
 
 
 COMPARISONS = (
     SpanClass("about", re.compile(rf"(?<![\w)\]/~])[~≈]{_AMOUNT}"), fixed("about ")),
     SpanClass(
+        "differences",
+        re.compile(r"(?<=(?<![\w-])[ijnxyz])-(?=\d{1,3}(?![\w-]))|(?<=\d)-(?=\d{1,3}/[a-z]\b)"),
+        fixed(" minus "),
+    ),
+    # The bracket behind what it is applied to stays.
+    SpanClass(
+        "functions",
+        re.compile(r"\b([OΘΩ])\((?=[\w√])|\b([fgh])\((?=[a-z]\))"),
+        lambda match: f"{match[1] or match[2]} of ",
+    ),
+    SpanClass("arrows", re.compile(r"(?<=\d)\s?-{1,2}>\s?(?=[\d.$€£-])"), fixed(" to ")),
+    SpanClass(
         "quotients",
-        re.compile(r"(?<![\w/])(?<=[\s(=])([xyzuvkq])/(?!\1)([xyzuvkq])(?![\w/])"),
+        re.compile(r"(?<![\w/])(?<=[\s(=-])(\d{1,3}|[xyzuvkq])/(?!\1)([xyzuvkq])(?![\w/])"),
         _over,
     ),
     SpanClass(

@@ -10,12 +10,13 @@ from .clock import counted
 
 _WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _WAY = r"(?:\s?(?P<way>[NSEW])\b)?"
+_SIDES = {"W": "wide", "D": "deep", "H": "high", "L": "long"}
 _PRIME = "['′]"
 _LONG = r"(?=\s(?:long|wide|tall|high|deep|boat|ceilings?|sail|by)\b|\s?[x×]\s?\d)"
 
 
 def _say_angle(match: re.Match[str]) -> str:
-    said = [_unit(match["degrees"], "degree")]
+    said = [*(["minus"] if match["minus"] else []), _unit(match["degrees"], "degree")]
     if match["minutes"]:
         said.append(_unit(match["minutes"], "minute"))
     if match["seconds"]:
@@ -38,7 +39,7 @@ COORDINATES = (
     SpanClass(
         "angles",
         re.compile(
-            r"(?<![\w.])(?P<degrees>\d{1,3}(?:\.\d{1,8})?)\s?°\s?"
+            r"(?<![\w.])(?P<minus>(?<![)])[-−])?(?P<degrees>\d{1,3}(?:\.\d{1,8})?)\s?°\s?"
             rf"(?:(?P<minutes>\d{{1,2}}(?:\.\d{{1,6}})?){_PRIME}\s?"
             r"(?:(?P<seconds>\d{1,2}(?:\.\d{1,6})?)(?:″|\"|''))?"
             rf"{_WAY}|\s?(?P<only>[NSEW])\b)"
@@ -47,6 +48,16 @@ COORDINATES = (
             f"{_unit(match['degrees'], 'degree')} {_WAYS[match['only']]}"
             if match["only"]
             else _say_angle(match)
+        ),
+    ),
+    SpanClass(
+        "sizes with a side",
+        re.compile(
+            r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)\s?(?:\"|″|”|''|in\.?)\s?([WDHL])\b(\s?[x×]\s?(?=\d))?"
+        ),
+        lambda match: (
+            f"{_unit(match[1], 'inch' if match[1] == '1' else 'inche')} {_SIDES[match[2]]}"
+            f"{' by ' if match[3] else ''}"
         ),
     ),
     SpanClass(

@@ -8,7 +8,7 @@ from ..numbers import english_number
 from ..readers import Rule, rewrite
 
 _POWERS = {"2": " squared", "3": " cubed"}
-_POWER = re.compile(r"\s?\^\s?(?P<exponent>-?\d+|[a-z]\b)")
+_POWER = re.compile(r"\s?\^\s?(?P<exponent>-?\d+(?:\.\d+)?|[a-z]\b)")
 _SIGNS: list[Rule] = [
     (re.compile(r"(?<=\d)\s?/\s?(?=\d+\s*=)"), " divided by "),
     (re.compile(r"==+"), "="),
@@ -18,6 +18,11 @@ _SIGNS: list[Rule] = [
     (re.compile(r"(?<=\d)\s?[x×]\s?(?=\d+\s*=)"), " times "),
     # Two letters that are multiplied: E=mc² and F = ma.
     (re.compile(r"(?<=\b[A-Za-z])(\s?=\s?)([a-z])([a-z])(?![A-Za-z])"), r"\1\2 \3"),
+    # gt² and mv²: capitals are no units ("½gt²" has no grams).
+    (
+        re.compile(r"(?<![A-Za-z])(?!km|cm|mm|dm|nm|ft|mi|yd|in|um)([a-z])([a-z])(?=\^)"),
+        lambda match: f" {match[1].upper()} {match[2].upper()}",
+    ),
     # 1e-5 and 2.5E6
     (
         re.compile(
@@ -36,8 +41,10 @@ _PART = rf"(?:{_ELEMENTS})(?:[2-9]|[1-9]\d)?"
 # no formula.
 _FORMULA = re.compile(
     rf"(?<![\w-])(?:(?!([A-Z])2\1\b)(?=[A-Za-z]*\d)(?:{_PART}){{2,12}}|[HNO]2|O3|Cl2|"
-    r"NaCl|KCl|HCl|NaOH|KOH)(?!\w|-(?![a-z]))"
+    rf"NaCl|KCl|HCl|NaOH|KOH|(?:{_PART}){{1,6}}(?=\((?:aq|s|l|g)\)))(?!\w|-(?![a-z]))"
+    r"(?:\((?P<state>aq|s|l|g)\))?"
 )
+_STATES = {"aq": "aqueous", "s": "solid", "l": "liquid", "g": "gas"}
 _PIECE = re.compile(r"[A-Z][a-z]?|\d+")
 
 
@@ -53,12 +60,13 @@ def _power(match: re.Match[str]) -> str:
         return _POWERS[exponent]
     minus = "minus " if exponent.startswith("-") else ""
     bare = exponent.removeprefix("-")
-    return f" to the power of {minus}{english_number(bare) if bare.isdigit() else bare}"
+    return f" to the power of {minus}{english_number(bare) if bare[0].isdigit() else bare}"
 
 
 def _formula(match: re.Match[str]) -> str:
     """Return a formula letter by letter, with its numbers: "H2O" is "H two O"."""
-    pieces = _PIECE.findall(match[0])
-    return " ".join(
+    pieces = _PIECE.findall(match[0].partition("(")[0])
+    said = " ".join(
         english_number(piece) if piece.isdigit() else " ".join(piece.upper()) for piece in pieces
     )
+    return f"{said} {_STATES[match['state']]}" if match["state"] else said

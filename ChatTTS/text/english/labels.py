@@ -8,6 +8,7 @@ from ..numbers import english_number
 from ..readers import either
 from ..roman import LONGER, value_of
 from ..spans import SpanClass
+from .stops import may_end_sentence
 
 # Parts of books and buildings, roads and the like: a number or a roman numeral follows.
 _NAMED = {
@@ -20,7 +21,9 @@ _NAMED = {
     "ext": "extension", "apt": "apartment", "ste": "suite", "rm": "room", "bldg": "building",
     "fl": "floor", "flr": "floor", "rte": "route", "rt": "route", "hwy": "highway",
     "flt": "flight", "ln": "line", "lvl": "level", "sched": "schedule", "amend": "amendment",
-    "cl": "clause", "div": "division", "ref": "reference",
+    "cl": "clause", "div": "division", "ref": "reference", "blk": "block", "fol": "folio",
+    "ll": "lines", "vv": "verses", "mvt": "movement", "mm": "measures", "doc": "document",
+    "acct": "account", "inv": "invoice",
 }  # fmt: skip
 # What is measured: a number follows, maybe with a sign before it.
 _MEASURED = {
@@ -30,7 +33,7 @@ _MEASURED = {
     "qty": "quantity", "wt": "weight", "ht": "height", "dia": "diameter", "est": "estimated",
     "incl": "including", "excl": "excluding", "vel": "velocity", "dist": "distance",
     "arr": "arriving", "dep": "departing", "n": "note",
-    "nn": "notes",
+    "nn": "notes", "adm": "admission", "srs": "seniors",
 }  # fmt: skip
 # Behind an ordinal: "the 3rd fl.", "2nd ed.", "the 19th c.".
 _ORDERED = {
@@ -38,6 +41,12 @@ _ORDERED = {
     "cent": "century", "gr": "grade", "amend": "amendment", "cir": "circuit", "inn": "inning",
     "min": "minute",
 }  # fmt: skip
+# Behind a number and before a word, in kitchens; the first three are counted.
+_OF_FOOD = {
+    "c": "cup", "t": "teaspoon", "T": "tablespoon", "pkg": "package", "env": "envelope",
+    "stk": "stick", "lg": "large", "med": "medium", "sm": "small", "doz": "dozen",
+}  # fmt: skip
+_UNCOUNTED = ("large", "medium", "small", "dozen")
 _LIVES = {"b": "born", "d": "died", "r": "reigned", "m": "married"}
 
 # Words, too, where one of these stands before them.
@@ -57,10 +66,13 @@ _WORDS = {
 }
 _LOOK_BACK = 32  # characters
 _SIGN = r"[~≈<>≥≤(+#$€£\s−-]{0,3}"
-_NUMBER_NEXT = re.compile(rf"\s?(?:Nos?\.\s)?{_SIGN}\.?\d")
+_NUMBER_NEXT = re.compile(rf"\s?(?:[Nn]os?\.\s)?{_SIGN}\.?\d")
 # "vol. I" may be followed by a noun, "the vol. I think" by a verb.
 _ROMAN = rf"(?:{LONGER}\b|[VX]\b|I\b(?!['’]|\s[a-z]))"
 _LETTER_NEXT = re.compile(r"\s[A-HJ-Z]\d{0,3}\b(?![.'’]\w)")
+_CODE_NEXT = re.compile(r"\s[A-Z]{1,5}-?\d")
+_CLAUSE_ENDS = re.compile(r"\s{0,8}(?:[,;:)\n]|\Z)")
+_BEATEN_NEXT = re.compile(r"(?:\s[A-Z][\w.'’-]{0,20}){1,3},?\s\d{1,3}-\d")
 _NO_LETTERS = ("no", "nos", "tel", "ref", "ver")
 _ROMAN_NEXT = re.compile(rf"\s{_ROMAN}")
 _UNIT_BEFORE = re.compile(r"\d\s?\Z")
@@ -73,11 +85,11 @@ _DATE_NEXT = re.compile(
     r"\s(?:ca?\.\s?)?(?:\d{3,4}\b|\d{1,2}\s[A-Z]|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))"
 )
 _YEAR_NEXT = re.compile(r"\s(?:1[5-9]|20)\d\d(?!\d|,\d)")
-_BEFORE_WORDS = ("est", "max", "min", "avg", "temp")
+_BEFORE_WORDS = ("est", "max", "min", "avg", "temp", "pop")
 _WORD_NEXT = re.compile(r"\s[a-z]{3}")
 _PAIRED = re.compile(r"\s(?:and|or)\s(?:max|min)\b|/\s?max\b")
 _PAIR_BEFORE = re.compile(r"\bmin(?:\.|imum)?\s?(?:and\s|or\s|/)\Z", re.IGNORECASE)
-_ALL = {*_NAMED, *_MEASURED, *_ORDERED, *_LIVES}
+_ALL = {*_NAMED, *_MEASURED, *_ORDERED, *_LIVES, *map(str.lower, _OF_FOOD)}
 
 
 def label_at(text: str, start: int, stop: int) -> str | None:
@@ -87,17 +99,22 @@ def label_at(text: str, start: int, stop: int) -> str | None:
     """
     word = text[start:stop]
     key, after = word.lower(), stop + (text[stop : stop + 1] == ".")
+    before = text[max(0, start - _LOOK_BACK) : start]
+    food = _OF_FOOD.get(word) or _OF_FOOD.get(key if len(key) > 1 else "")
+    if food and _UNIT_BEFORE.search(before) and _WORD_NEXT.match(text, after):
+        return food if food in _UNCOUNTED or _ONE_BEFORE.search(before) else f"{food}s"
     if len(word) == 1 and word.isupper():
         return None  # an initial
-    before = text[max(0, start - _LOOK_BACK) : start]
     if key in _ORDERED and _ORDINAL_BEFORE.search(before):
         return _ORDERED[key]
     if key in _LIVES and word.islower() and _DATE_NEXT.match(text, after):
         return _LIVES[key]
     if key in ("min", "max") and (_PAIRED.match(text, after) or _PAIR_BEFORE.search(before)):
         return _MEASURED[key]
-    if key == "c" and _UNIT_BEFORE.search(before) and _WORD_NEXT.match(text, after):
-        return "cup" if _ONE_BEFORE.search(before) else "cups"
+    if word == "d" and _BEATEN_NEXT.match(text, after):
+        return "defeated"
+    if key in ("incl", "excl") and _CLAUSE_ENDS.match(text, after):
+        return f"{_MEASURED[key][:-3]}ed"
     if key not in ("n", "nn") and (_is_word(word, before) or _UNIT_BEFORE.search(before)):
         return None
     if key == "est" and _YEAR_NEXT.match(text, after):
@@ -108,6 +125,8 @@ def label_at(text: str, start: int, stop: int) -> str | None:
         return _NAMED[key]
     if key in _NAMED and word.istitle() and _LETTER_NEXT.match(text, after):
         return _NAMED[key] if key not in _NO_LETTERS else None
+    if key in _NAMED and _CODE_NEXT.match(text, after):
+        return _NAMED[key]
     return (_NAMED.get(key) or _MEASURED.get(key)) if _NUMBER_NEXT.match(text, after) else None
 
 
@@ -123,11 +142,10 @@ def is_label(text: str, stop: int) -> bool:
     match = _LABEL_BEFORE.search(text, max(0, stop - _LOOK_BACK), stop)
     if match is None or (noun := label_at(text, match.start(), stop)) is None:
         return False
-    return noun not in _ORDERED.values() or not _CAPITAL_NEXT.match(text, stop + 1)
+    return noun not in _ORDERED.values() or not may_end_sentence(text, stop + 1)
 
 
 _LABEL_BEFORE = re.compile(rf"(?<![\w.])(?:{either(_ALL)})\Z", re.IGNORECASE)
-_CAPITAL_NEXT = re.compile(r"[\s\"'”’)]{0,8}(?:[A-Z]|\Z)")
 
 
 def _say(match: re.Match[str]) -> str | None:
@@ -135,7 +153,7 @@ def _say(match: re.Match[str]) -> str | None:
     noun = label_at(text, match.start(), stop)
     if noun is None:
         return None
-    if noun in _ORDERED.values() and _CAPITAL_NEXT.match(text, match.end()):
+    if noun in _ORDERED.values() and may_end_sentence(text, match.end()):
         return f"{noun}."
     return noun + ("" if text[match.end() : match.end() + 1].isspace() else " ")
 
@@ -173,6 +191,11 @@ LABELS = (
         "labels",
         re.compile(rf"(?<![\w.])(?:{either(_ALL)})\.(?![A-Za-z]|\.\.)", re.IGNORECASE),
         _say,
+    ),
+    SpanClass(
+        "each",
+        re.compile(r"(?<=\w )ea(?:\.|(?=\s?[,;)]|\Z))(?!\w)"),
+        lambda match: "each." if may_end_sentence(match.string, match.end()) else "each",
     ),
     # "Cat. No. 12": of what, the text does not say in full, but its stop ends no sentence.
     SpanClass(

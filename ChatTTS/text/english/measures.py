@@ -38,6 +38,12 @@ _SIMPLE = {
     "hPa": "hectopascal", "kPa": "kilopascal", "MPa": "megapascal", "mbar": "millibar",
     "dB": "decibel", "mol": "mole", "mmol": "millimole", "Ω": "ohm", "kΩ": "kiloohm",
     "MΩ": "megaohm", "nF": "nanofarad", "pF": "picofarad", "mH": "millihenry",
+    "mcg": "microgram", "mEq": "milliequivalent", "atm": "atmosphere", "ly": "light year",
+    "AU": "astronomical unit", "ac": "acre", "yds": "yard", "qts": "quart", "gals": "gallon",
+    "tbs": "tablespoon", "lb-ft": "pound foot", "ft-lb": "foot pound", "ft-lbs": "foot pound",
+    "lbf": "pound of force", "sts": "stitch", "rnds": "round", "rebs": "rebound", "reb": "rebound",
+    "asts": "assist", "ast": "assist", "blks": "block", "stls": "steal", "cals": "calorie",
+    "ka": "thousand year", "kyr": "thousand year", "Myr": "million year", "Gyr": "billion year",
     "px": "pixel", "bbl": "barrel", "pp": "percentage point", "pts": "point",
     "yr": "year", "yrs": "year", "wk": "week", "wks": "week", "mos": "month", "hp": "horsepower",
     "mmHg": "millimeter of mercury", "IU": "international unit", "kt": "knot", "kn": "knot",
@@ -73,6 +79,7 @@ _UNCOUNTED = ("hertz", "horsepower", "C C")
 _IRREGULAR = {
     "foot": "feet",
     "query": "queries",
+    "stitch": "stitches",
     "millimeter of mercury": "millimeters of mercury",
 }
 
@@ -85,7 +92,7 @@ _MEASURE = re.compile(
     rf"(?P<article>\b[Aa]n?\s)?(?<![A-Za-z0-9])(?P<number>{NUMBER}|(?<!\w)(?:{_SAID}))"
     rf"(?P<scale>\s(?:thousand|[mbtr]+illion))?(?P<join>[\s-]?)(?P<unit>{UNIT})"
     rf"(?:\s?/\s?(?P<count>\d{{1,4}}\s?)?(?P<divisor>{DIVISOR})(?:\s?/\s?(?P<second>{DIVISOR}))?)?"
-    rf"(?![\w/'])(?P<noun>\s(?=[a-z]))?"
+    rf"(?![\w']|/[A-Za-z]{{1,4}}\b)(?P<noun>\s(?=[a-z]))?"
 )
 # A number like a year is an amount where a measure follows.
 _AMOUNT_BEFORE_RANGE = re.compile(
@@ -94,13 +101,20 @@ _AMOUNT_BEFORE_RANGE = re.compile(
 # A stop of an abbreviation inside a sentence: "5 ft. 10 in. tall" and "1 lb. 4 oz."
 _STOPPED = re.compile(
     r"(?:(?<=\d)|(?<=half)|(?<=quarter)|(?<=quarters)|(?<=third)|(?<=thirds)|(?<=eighth)|"
-    r"(?<=eighths))(?P<unit>\s?(?:sq\.? ?|cu\.? ?|fl\.? ?)?(?:ft|lbs?|oz|yd|mi|gal|qt|pt|[Tt]sp|"
+    r"(?<=eighths))"
+    r"(?P<unit>\s?(?:sq\.? ?|cu\.? ?|fl\.? ?)?(?:ft|lbs?|oz|yds?|mi|ac|gals?|qt|pt|[Tt]sp|"
     r"[Tt]bsp|hrs?|mins?|secs?|kg|km|cm|mm|in))\.(?=\s+[\da-z(]|\s*[,;:)])"
 )
 _PER: list[Rule] = [
     (
         re.compile(rf"(?<=\d)\s?/\s?({either(_DIVISORS)})(?![\w/'])"),
         lambda match: f" per {_DIVISORS[match[1]]}",
+    ),
+    (
+        re.compile(
+            r"(?<=\bper )(kg|mg|lb|oz|qt|gal|mi|km|ft|hr|min|sec|yr|mo|wk|mL|ml)\b(?!\.?\w)"
+        ),
+        lambda match: _DIVISORS[match[1]],
     ),
     (
         re.compile(r"(?<=\d )([a-z]{3,}s)\s?/\s?(s|sec|min|h|hr|hour|day|week|month|year)\b"),

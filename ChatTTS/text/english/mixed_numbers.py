@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_number
+from ..numbers import english_number, english_ordinal
 from ..spans import SpanClass
 from .fractions import say_parts
 
@@ -38,6 +38,11 @@ MIXED_NUMBERS = (
         "parts of an inch",
         re.compile(rf"(?<![\w/.,])(?:(?P<whole>\d{{1,3}})(?:-|\s))?{_PARTS}(?P<inch>{_INCH})"),
         _say,
+    ),
+    SpanClass(
+        "parts of a second",
+        re.compile(r"(?<![\w/.,])1/(\d{2,5})\s?(?:s|sec)\b(?!\w)"),
+        lambda match: f"one {english_ordinal(match[1])} of a second",
     ),
     SpanClass(
         "mixed numbers",

@@ -7,7 +7,9 @@ import re
 from ..numbers import english_number
 from ..readers import either
 from ..spans import SpanClass
+from .abbreviations import STATES
 from .codes import say_in_pairs
+from .stops import may_end_sentence
 
 _STATES = {
     "Ala": "Alabama", "Ariz": "Arizona", "Ark": "Arkansas", "Calif": "California",
@@ -21,11 +23,14 @@ _STATES = {
     "Ont": "Ontario", "Que": "Quebec",
 }  # fmt: skip
 _WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
-_NEW_SENTENCE = re.compile(r"[\"'”’)]{0,8}\s{1,8}[A-Z]|[\"'”’)]{0,8}\s{0,8}\Z")
 
 
 def _say_state(match: re.Match[str]) -> str:
-    return _STATES[match[1]] + ("." if _NEW_SENTENCE.match(match.string, match.end()) else "")
+    return _STATES[match[1]] + ("." if may_end_sentence(match.string, match.end()) else "")
+
+
+def _say_seat(match: re.Match[str]) -> str:
+    return STATES[match[1]] + (f" {english_number(match[2])}" if match[2] else "")
 
 
 def _say_road(match: re.Match[str]) -> str:
@@ -41,6 +46,11 @@ PLACES = (
         "states",
         re.compile(rf"(?:(?<=[a-z.], )|(?<=\b[DRI]-))({either(_STATES)})\."),
         _say_state,
+    ),
+    SpanClass(
+        "seats of a parliament",
+        re.compile(rf"(?<=\([DRI]-)({either(STATES)})(?:-(\d{{1,2}}))?(?=\))"),
+        _say_seat,
     ),
     SpanClass(
         "a city in a district", re.compile(r"\bWash\.(?=,? D\.?C\b)"), lambda _: "Washington"

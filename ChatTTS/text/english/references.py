@@ -14,7 +14,7 @@ _ROMAN = {"ii": "2", "iii": "3", "iv": "4", "vi": "6", "vii": "7", "viii": "8", 
 _NOUNS = {"Sec": "section", "Secs": "sections", "Art": "article", "Arts": "articles"}
 _PARTS = re.compile(
     rf"(?:\b(?P<noun>{either(_NOUNS)})\.\s?)?"
-    r"(?<![\w$+])(?<!\d\.)(?!40[13]\([bk]\))(?P<number>\d{1,4})(?P<letter>[A-Za-z]?)"
+    r"(?<![\w$+])(?<!\d[.-])(?!40[13]\([bk]\))(?P<number>\d{1,4})(?P<letter>[A-Za-z]?)"
     r"(?P<parts>(?:\((?:[A-Za-z]{1,2}|[ivx]{1,5}|\d{1,3})\)){1,6})(?![\w(]|-\d)"
 )
 _INDEX = re.compile(
@@ -56,7 +56,29 @@ def _say_versus(match: re.Match[str]) -> str | None:
     return None if ends_sentence(match.string, stop, match.end()) else "versus"
 
 
+def _say_case(match: re.Match[str]) -> str:
+    """Return "three eighteen c v seven eight six L" for 3:18-cv-786-L."""
+    return " ".join(
+        english_number(piece) if piece.isdigit() else " ".join(piece)
+        for piece in re.findall(r"\d+|[A-Za-z]+", match[0])
+    )
+
+
 REFERENCES = (
+    SpanClass(
+        "cases before a court",
+        re.compile(
+            r"(?<![\w:-])(?:\d{1,2}:)?\d{2}-(?:cv|cr|mc|md|mj|bk|ap|civ|crim)-\d{2,6}"
+            r"(?:-[A-Z]{1,5}){0,4}(?![\w-])",
+            re.IGNORECASE,
+        ),
+        _say_case,
+    ),
+    SpanClass(
+        "parts of figures",
+        re.compile(r"(?<![\w.-])(\d{1,3})([A-Z])[-–]([A-Z])(?![\w-])"),
+        lambda match: f"{english_number(match[1])} {match[2]} to {match[3]}",
+    ),
     SpanClass("parts of laws", _PARTS, _say_parts),
     SpanClass("figures and tables", _INDEX, _say_index),
     SpanClass(

@@ -42,6 +42,13 @@ def _over(match: re.Match[str]) -> str:
 
 
 SCORES = (
+    SpanClass(
+        "sets with a tie break",
+        re.compile(r"(?<![\w.-])(\d)[-–](\d)\s?\((\d{1,2})\)(?![\w(])"),
+        lambda match: (
+            f"{english_number(match[1])} to {english_number(match[2])}, {english_number(match[3])}"
+        ),
+    ),
     SpanClass("so much of a memory", re.compile(r"(?<=[KMGT]B)\s?/\s?(?=\d)"), fixed(" of ")),
     SpanClass(
         "blood pressures",

@@ -7,6 +7,7 @@ import re
 from ..numbers import english_number
 from ..readers import either
 from ..spans import SpanClass
+from .stops import may_end_sentence
 
 _UNITS = {
     "mo": "month", "mos": "month", "yr": "year", "yrs": "year", "wk": "week", "wks": "week",
@@ -14,14 +15,19 @@ _UNITS = {
     "lb": "pound", "lbs": "pound", "oz": "ounce", "mi": "mile", "yd": "yard", "gal": "gallon",
     "qt": "quart", "sq-ft": "square foot", "km": "kilometer", "cm": "centimeter",
     "mm": "millimeter", "kg": "kilogram", "day": "day", "wt": "weight", "yo": "year old",
+    "pt": "point",
 }  # fmt: skip
 _NUMBER = r"\d{1,4}(?:,\d{3})?(?:\.\d{1,2})?"
 _ADJECTIVE = re.compile(
     rf"(?<![\w.,-])(?:(?P<low>{_NUMBER})(?P<join>-(?:to-)?|x))?(?P<high>{_NUMBER})-"
     rf"(?P<unit>{either(_UNITS)})\b(?P<stop>\.?)(?P<old>-old(?:s)?\b)?(?!-\d)"
 )
-_TERM = re.compile(r"(?<![\w.,$€£-])(\d{1,2})(?:Y|-?y/o|yo)\b")
-_END = re.compile(r"[\"'”’)]{0,8}(?:\s{1,8}[A-Z]|\s{0,8}\Z)")
+_TERM = re.compile(r"(?<![\w.,$€£-])(\d{1,2})Y\b")
+_AGE = re.compile(
+    r"(?<![\w.,$€£-])(?P<age>\d{1,3})[\s-]?(?:y/o|yo)\b(?!-)"
+    r"(?P<noun>(?=\s(?!(?:and|or|with|who|when|at|in|on|is|was|now|here|he|she|it)\b|w/)[A-Za-z]))?"
+)
+_ROOMS = {"BR": "bedroom", "BD": "bedroom", "BA": "bath"}
 
 
 def _say(match: re.Match[str]) -> str | None:
@@ -31,16 +37,21 @@ def _say(match: re.Match[str]) -> str | None:
         said = f"{english_number(low)} {'by' if join == 'x' else 'to'} {said}"
     if match["old"]:
         return f"{said} {match['old'][1:]}{match['stop']}"
-    is_end = match["stop"] and _END.match(match.string, match.end())
+    is_end = match["stop"] and may_end_sentence(match.string, match.end())
     return said + ("." if is_end else "")
 
 
-def _say_term(match: re.Match[str]) -> str:
-    number = english_number(match[1])
-    return f"{number} year" if match[0].endswith("Y") else f"{number} years old"
+def _say_age(match: re.Match[str]) -> str:
+    return f"{english_number(match['age'])} year{'' if match['noun'] is not None else 's'} old"
 
 
 TERMS = (
     SpanClass("measures before a noun", _ADJECTIVE, _say),
-    SpanClass("terms of years", _TERM, _say_term),
+    SpanClass("terms of years", _TERM, lambda match: f"{english_number(match[1])} year"),
+    SpanClass("ages", _AGE, _say_age),
+    SpanClass(
+        "rooms of a home",
+        re.compile(rf"(?<![\w.])(\d{{1,2}}(?:\.5)?)\s?({either(_ROOMS)})\b/?"),
+        lambda match: f"{english_number(match[1])} {_ROOMS[match[2]]} ",
+    ),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_number, english_ordinal
+from ..numbers import english_number, english_ordinal, english_year
 from ..spans import SpanClass
-from .abbreviations import WEEKDAYS
+from .abbreviations import MONTHS, WEEKDAYS
 from .calendar import MONTH_NAMES, say_day
 from .clock import counted, say_hour
 
@@ -18,10 +18,14 @@ _INSTANT = re.compile(
     rf"(?:\s?(?:(?P<utc>Z)|(?P<sign>[+-])(?P<ahead>[01]\d):?(?P<ahead_minute>{_TWO})?))?(?![\w:-])"
 )
 _WEEKDAY = r"Mon|Tue|Tues|Wed|Thu|Thur|Thurs|Fri|Sat|Sun|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _PART = r"\s(?:of|the|a|an|cup|inch)\b"
 _SHORT = rf"(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])(?![\w/]|\.\d|{_PART})"
 # Words before a day; "by 3/4" is rather a part.
-_DATED = r"(?<=\bon )|(?<=\bsince )|(?<=\buntil )|(?<=\btill )|(?<=\bdue )|(?<=\bavailable )"
+_DATED = "|".join(
+    rf"(?<=\b{word} )"
+    for word in ("on", "since", "until", "till", "due", "available", "avail", "starting")
+)
 
 
 def _say(match: re.Match[str]) -> str | None:
@@ -44,6 +48,29 @@ def _say(match: re.Match[str]) -> str | None:
     return " ".join(said)
 
 
+def _month(short: str) -> str:
+    return MONTHS.get(short.lower(), short)
+
+
+def _say_logged(match: re.Match[str]) -> str:
+    month, day = _month(match["month"] or match["short"]), match["day"] or match["date"]
+    said = f"{month} {english_ordinal(day.lstrip('0'))}"
+    said += f", {english_year(match['year'])}" if match["year"] else ""
+    second = int(match["second"])
+    clock = say_hour(int(match["hour"]), match["minute"])
+    return f"{said}, {clock}" + (f" and {counted(second, 'second')}" if second else "")
+
+
+def _say_days(match: re.Match[str]) -> str | None:
+    """Return two days; "1/2-3/4" are rather parts."""
+    if all(int(match[m]) < int(match[d]) < 11 for m, d in (("month", "day"), ("second", "last"))):
+        return None
+    days = ((match["month"], match["day"]), (match["second"], match["last"]))
+    return " to ".join(
+        f"{MONTH_NAMES[int(month) - 1]} {english_ordinal(day.lstrip('0'))}" for month, day in days
+    )
+
+
 def _say_time(match: re.Match[str]) -> str:
     said = say_hour(int(match["hour"]), match["minute"])
     second = f"{int(match['second'])}.{match['part']}"
@@ -60,6 +87,23 @@ def _weekday(match: re.Match[str]) -> str:
 
 
 TIMESTAMPS = (
+    SpanClass(
+        "instants of logs",
+        re.compile(
+            rf"\b(?:(?P<date>\d{{2}})/(?P<short>{_MONTH})/(?P<year>\d{{4}}):|"
+            rf"(?P<month>{_MONTH})\s{{1,2}}(?P<day>[1-9]|[12]\d|3[01])\s)"
+            rf"(?P<hour>[01]\d|2[0-3]):(?P<minute>{_TWO}):(?P<second>{_TWO})(?![\w:.])"
+        ),
+        _say_logged,
+    ),
+    SpanClass(
+        "spans of days",
+        re.compile(
+            r"(?<![\w/.-])(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])\s?[-–—]\s?"
+            r"(?P<second>0?[1-9]|1[0-2])/(?P<last>0?[1-9]|[12]\d|3[01])(?![\w/\"]|\.\d)"
+        ),
+        _say_days,
+    ),
     SpanClass("instants", _INSTANT, _say),
     SpanClass(
         "times with parts of a second",
@@ -80,4 +124,9 @@ TIMESTAMPS = (
         lambda match: None if int(match["month"]) < int(match["day"]) <= 10 else _short(match),
     ),
     SpanClass("days without a year", re.compile(rf"(?:{_DATED}){_SHORT}"), _short),
+    SpanClass(
+        "days behind an abbreviation",
+        re.compile(rf"\b[Aa]vail\.\s{_SHORT}"),
+        lambda match: f"available {_short(match)}",
+    ),
 )

@@ -25,10 +25,13 @@ _BOOKS = (
     "Nahum", "Zephaniah", "Haggai", "Acts", "Titus", "Philemon", "Jude", "Proverbs",
 )  # fmt: skip
 _FIRST = {"1": "first", "2": "second", "3": "third"}
+# Words or names of people, without a full stop: "Sam 4:30".
+_NEED_STOP = ("Dan", "Sam", "Tim", "Phil", "Col", "Gal", "Ex", "Num", "Rev", "Pet", "Jas")
+_BOOK = rf"(?:{either(_SHORT)})\.|{either({*_SHORT, *_BOOKS} - set(_NEED_STOP))}"
 _VERSE = re.compile(
-    rf"(?<![\w.])(?:(?P<part>[1-3])\s)?(?P<book>(?:{either(_SHORT)})\.|{either(_BOOKS)})\s"
-    r"(?P<chapter>\d{1,3}):(?P<verse>\d{1,3})"
-    r"(?:[-–—](?P<last>\d{1,3})(?::(?P<end>\d{1,3}))?)?(?![\w:]|[.,]\d|\s?[ap]\.?m\b)"
+    rf"(?<![\w.])(?:(?P<part>[1-3])\s)?(?P<book>{_BOOK})\s"
+    r"(?P<chapter>\d{1,3}):(?P<verse>\d{1,3})[a-c]?"
+    r"(?:[-–—](?P<last>\d{1,3})(?::(?P<end>\d{1,3}))?[a-c]?)?(?![\w:]|[.,]\d|\s?[ap]\.?m\b)"
 )
 
 
@@ -50,11 +53,16 @@ def _number(written: str) -> str:
     return english_number(written.lstrip("0") or "0")
 
 
+def _say_psalm(match: re.Match[str]) -> str:
+    return _SHORT[match[0].rstrip(".")]
+
+
 def _say_chapter(match: re.Match[str]) -> str:
     return f"{_FIRST[match[1]]} {_SHORT[match[2]]} {_number(match[3])}"
 
 
 VERSES = (
+    SpanClass("psalms", re.compile(r"\bPss?\.?(?=\s\d{1,3}(?![\d:.]))"), _say_psalm),
     SpanClass("verses", _VERSE, _say),
     SpanClass(
         "chapters",

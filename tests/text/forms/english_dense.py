@@ -125,4 +125,60 @@ def places(rng: random.Random) -> Iterator[Form]:
     )
 
 
-MAKERS = (recipes, commands, clocks, days, laws, sciences, places)
+def finances(rng: random.Random) -> Iterator[Form]:
+    """Yield sums and their ranges as news and banks write them."""
+    n = rng.randint(2, 8)
+    low, high = decimal(f"{n}.4"), decimal(f"{n}.9")
+    yield Form("finance", f"${n}.4 bln", f"{low} billion dollars")
+    yield Form("finance", f"${n}.4-${n}.9B", f"{low} to {high} billion dollars")
+    yield Form("finance", f"€{n}.4–{n}.9 mln", f"{low} to {high} million euros")
+    yield Form("finance", f"-${n}", f"(minus|negative) {cardinal(n)} dollars")
+    yield Form("finance", f"${n}5/ea", f"{cardinal(n * 10 + 5)} dollars each")
+    yield Form(
+        "finance",
+        f"${n}.10-${n}.30",
+        f"{cardinal(n)} dollars and ten cents to {cardinal(n)} dollars and thirty cents",
+    )
+    yield Form("finance", f"a ${n}-{n + 1} fee", f"a {cardinal(n)} to {cardinal(n + 1)} dollar fee")
+    yield Form("finance", "sales y/y", "sales year over year")
+    yield Form("finance", f"{n} bn in all", f"{cardinal(n)} billion in all")
+    yield Form("finance", "March fees 4/1-4/30", "march fees april first to april thirtieth")
+
+
+def medicines(rng: random.Random) -> Iterator[Form]:
+    """Yield doses and notes."""
+    n = rng.randint(2, 9)
+    said = cardinal(n)
+    yield Form("medicine", f"{n}0 mg PO BID", f"{cardinal(n * 10)} milligrams by mouth twice a day")
+    yield Form("medicine", f"rest q{n}h prn", f"rest every {said} hours as needed")
+    yield Form("medicine", f"one tab x {n} days", f"one tab for {said} days")
+    yield Form("medicine", f"a 4{n} y/o man", f"a forty {said} years? old man")
+    yield Form("medicine", f"at 3{n}w4d", f"at thirty {said} weeks four days")
+    yield Form("medicine", "pain c/o John", "pain care of john")
+    yield Form("medicine", "men w/ pain", "men with pain")
+    yield Form("medicine", f"Hb {n}.8 -> 8.1", f"hb {decimal(f'{n}.8')} to eight point one")
+
+
+def sheets(rng: random.Random) -> Iterator[Form]:
+    """Yield what lists, tables, dockets and formulas are full of."""
+    n = rng.randint(2, 9)
+    said = cardinal(n)
+    yield Form("sheet", f"Blk. {n}", f"block {said}")
+    yield Form("sheet", f"mm. {n}-12", f"measures {said} to twelve")
+    yield Form("sheet", f"{n} T. oil", f"{said} tablespoons oil")
+    yield Form("sheet", f"{n} lg. eggs", f"{said} large eggs")
+    yield Form("sheet", f"{n}BR/1BA", f"{said} bedroom one bath")
+    yield Form("sheet", f"Case {n}:18-cv-0076-L", f"case {said} eighteen c v zero zero seven six l")
+    yield Form("sheet", f"Figs. {n}A-C", f"figures {said} a to c")
+    yield Form("sheet", f'{n}"W x 4"H', f"{said} inches wide by four inches high")
+    yield Form("sheet", f"{n}-6(3)", f"{said} to six three", True)
+    yield Form("sheet", f"Mt {n}:3-12", f"matthew {said} verses three to twelve")
+    yield Form("sheet", f"fee: 1/{n}50 s", f"fee one {ordinal(n * 100 + 50)} of a second")
+    yield Form("sheet", f"Re^0.{n}", f"re to the power of zero point {said}")
+    yield Form("sheet", "½gt²", "(one|a)? half g t squared")
+    yield Form("sheet", "O(n^2) steps", "o of n squared steps", True)
+    yield Form("sheet", f"x-{n}", f"x minus {said}")
+    yield Form("sheet", "AgCl(s)", "a g c l solid")
+
+
+MAKERS = (recipes, commands, clocks, days, laws, sciences, places, finances, medicines, sheets)

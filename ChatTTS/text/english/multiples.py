@@ -1,0 +1,26 @@
+"""How often and how long behind an x: "1 tab x 10 days", "135 lbs x 8 reps", "IM x1"."""
+
+from __future__ import annotations
+
+import re
+
+from ..numbers import english_number
+from ..spans import SpanClass, fixed
+
+_REPEATED = (
+    r"\s(?:days?|nights?|we?e?ks?|mos?|months?|hours?|hrs?|min(?:ute)?s?|mins|years?|yrs?|reps?|sets?|"
+    r"doses?|rounds?|miles?)\b"
+)
+
+MULTIPLES = (
+    SpanClass(
+        "so long",
+        re.compile(rf"(?<![\d\s])\sx\s?(?=\d{{1,3}}(?:-\d{{1,3}})?{_REPEATED})"),
+        fixed(" for "),
+    ),
+    SpanClass(
+        "so often",
+        re.compile(r"(?<=[^\d\s]\s)x([1-9])(?![\w.-]|\s?[=x])"),
+        lambda match: f"times {english_number(match[1])}",
+    ),
+)

@@ -1,0 +1,29 @@
+"""Short words with a slash in them: "w/o", "c/o", "d/c", "y/y", "50% v/v"."""
+
+from __future__ import annotations
+
+import re
+
+from ..readers import either
+from ..spans import SpanClass
+
+_WORDS = {
+    "w/o": "without", "w/": "with", "b/c": "because", "h/o": "history of", "s/p": "status post",
+    "d/c": "discontinue", "r/o": "rule out", "f/u": "follow up", "n/a": "not applicable",
+    "m/l": "more or less", "v/v": "by volume", "w/w": "by weight", "w/v": "weight by volume",
+    "y/y": "year over year", "yr/yr": "year over year", "year/year": "year over year",
+    "q/q": "quarter over quarter", "m/m": "month over month",
+}  # fmt: skip
+
+SLASHED = (
+    SpanClass(
+        "in care of, or complains of",
+        re.compile(r"(?<![\w/])c/o(?P<name>(?=\s(?:[A-Z]\w{0,2}\.\s)?[A-Z][a-z]))?(?![\w/])"),
+        lambda match: "complains of" if match["name"] is None else "care of",
+    ),
+    SpanClass(
+        "words with a slash",
+        re.compile(rf"(?<![\w/])(?:(?i:{either(set(_WORDS) - {'w/'})})(?![\w/])|w/(?=\s))"),
+        lambda match: _WORDS[match[0].lower()],
+    ),
+)

@@ -44,7 +44,7 @@ CASES = {
         "klˈOs": ["We are *close* to home.", "A *close* friend.", "Stay *close*."],
     },
     "use": {
-        "jˈuz": ["We *use* it.", "How do I *use* this?"],
+        "jˈuz": ["We *use* it.", "How do I *use* this?", "Oil, paint and tools they *use*."],
         "jˈus": ["It is of no *use*.", "The *use* of force."],
     },
     "used": {
@@ -56,12 +56,33 @@ CASES = {
         "wˈInd": ["*Wind* the clock.", "They *wind* it up."],
     },
     "tear": {
-        "tˈɪɹ": ["A *tear* fell.", "The *tear* gas."],
-        "tˈɛɹ": ["*Tear* it apart.", "Don't *tear* the paper."],
+        "tˈɪɹ": ["A *tear* fell.", "The *tear* gas.", "A *tear* in her eye."],
+        "tˈɛɹ": ["*Tear* it apart.", "Don't *tear* the paper.", "A *tear* in the sail.",
+                 "It is wear and *tear*."],
+    },
+    "row": {
+        "ɹˈO": ["The front *row*.", "Three wins in a *row*.", "We *row* the boat."],
+        "ɹˈW": ["The *row* over pay.", "They had a *row*.", "The *row* kept them up."],
+    },
+    "does": {
+        "dˈʌz": ["She *does* it.", "Number two *does* it.", "Two *does* not fit."],
+        "dˈOz": ["Three *does* ran.", "Bucks and *does*."],
+    },
+    "alternate": {
+        "ˈɔltəɹnət": ["On *alternate* days."],
+        "ˈɔltəɹnˌAt": ["They *alternate* with us.", "Go on.  *alternate* with red."],
+    },
+    "advocate": {
+        "ˈædvəkət": ["An *advocate* for peace."],
+        "ˈædvəkˌAt": ["Be brave. *advocate* for peace."],
+    },
+    "job": {
+        "ʤˈɑb": ["A good *job*.", "The end of the *job*."],
+        "ʤˈOb": ["The book of *job* says so."],
     },
     "bow": {
         "bˈO": ["A *bow* and arrow.", "The violin *bow* broke."],
-        "bˈW": ["They *bow* to the king.", "He took a deep *bow*."],
+        "bˈW": ["They *bow* to the king.", "He took a deep *bow*.", "She took a *bow*."],
     },
     "minute": {
         "mˈɪnət": ["Wait a *minute*.", "One *minute* later."],

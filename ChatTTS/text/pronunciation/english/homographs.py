@@ -109,12 +109,14 @@ _FISHING = word_set(
 def _bow(place: Place) -> str:
     if place.behind() in ("and", "tie", "ties") or _any_near(place, _ARCHERY):
         return ""
-    if is_verb(place) or place.before() in ("deep", "low", "slight", "polite", "ship's", "take"):
+    taken = place.before() == "a" and place.before(2) in ("take", "takes", "took", "taking", "make")
+    if taken or is_verb(place) or place.before() in _BEFORE_BENDING:
         return "verb"
     of_ship = place.behind() == "of" and _any_near(place, frozenset(("ship", "boat", "vessel")))
     return "verb" if of_ship else ""
 
 
+_BEFORE_BENDING = word_set("deep low slight polite ship's take final last")
 _ARCHERY = word_set("arrow arrows violin string strings hair ribbon archer cello wooden")
 
 
@@ -191,9 +193,18 @@ def _read(place: Place) -> str:
 def _tear(place: Place) -> str:
     if place.behind() in _OF_EYES:
         return ""
-    return "verb" if place.behind() in _BEHIND_TEARING or is_verb(place) else ""
+    if place.behind() in _BEHIND_TEARING or is_verb(place) or place.before(2) == "wear":
+        return "verb"
+    # "a tear in the cloth", but "a tear in her eye"
+    is_rip = place.behind() == "in" or _any_near(place, _TORN, 5)
+    return "verb" if is_rip and not _any_near(place, _WEEPING, 5) else ""
 
 
+_WEEPING = word_set("eye eyes cheek cheeks face cry cried crying shed wept wiped joy sorrow sad")
+_TORN = word_set(
+    "cloth fabric canvas sail paper page muscle tendon ligament cartilage rotator meniscus retinal "
+    "jacket dress jeans shirt net tent seam screen sleeve"
+)
 _OF_EYES = word_set("gas drop drops duct ducts")
 _BEHIND_TEARING = word_set("apart down up off out it them through open the")
 
@@ -214,6 +225,45 @@ def _invalid(place: Place) -> str:
     return "noun" if person else ""
 
 
+def _row(place: Place) -> str:
+    if place.before() in _OF_SEATS or is_verb(place) or _any_near(place, _OF_LINES, 5):
+        return ""
+    quarrel = place.behind() in _BEHIND_QUARREL or place.before() in _BEFORE_QUARREL
+    had = place.before() == "a" and place.before(2) in ("had", "have", "having")
+    return "noun" if quarrel or had else ""
+
+
+_OF_SEATS = word_set("front back first second third fourth last top bottom each every this next")
+_OF_LINES = word_set(
+    "houses trees seats chairs boat boats column columns table beans desks corn knit stitches data "
+    "cell cells plants wins times days"
+)
+_BEHIND_QUARREL = word_set(
+    "over about erupted broke kept escalated continues continued rumbles rumbled intensified "
+    "deepened ended"
+)
+_BEFORE_QUARREL = word_set(
+    "blazing diplomatic political angry furious bitter heated terrible huge public"
+)
+
+
+def _does(place: Place) -> str:
+    """Tell deer from a verb: "two does", but "number two does it" and "two does not"."""
+    before, behind = place.before(), place.behind()
+    if behind in ("not", "n't", "it", "so", "this", "that", "the") or place.before(2) == "number":
+        return ""
+    beside_deer = before in ("and", "or") and place.before(2) in ("bucks", "stags", "fawns")
+    return "noun" if beside_deer or before in _COUNTS_DEER else ""
+
+
+_COUNTS_DEER = word_set("two three four five six seven eight nine ten several many few the young")
+
+
+def _job(place: Place) -> str:
+    of_bible = place.before() == "of" and place.before(2) in ("book", "patience", "trials", "story")
+    return "noun" if of_bible or place.behind(2) in ("verse", "verses") else ""
+
+
 def _house(place: Place) -> str:
     return "verb" if is_verb(place) and place.before() not in ("you", "it") else ""
 
@@ -226,13 +276,16 @@ _SPECIAL: Mapping[str, Callable[[Place], str]] = {
     "consist": lambda place: "",
     "consists": lambda place: "",
     "content": _content,
+    "does": _does,
     "house": _house,
     "invalid": _invalid,
+    "job": _job,
     "lead": _lead,
     "live": _live,
     "lives": _lives,
     "minute": _minute,
     "read": _read,
+    "row": _row,
     "tear": _tear,
     "that": _that,
     "used": _used,

@@ -46,6 +46,7 @@ _OBJECTS = word_set(
     "something anything yourself himself herself themselves itself"
 )
 _BEHIND_VERBS = word_set("with to from into as all both information")
+_BEHIND_COMMANDS = word_set("with for between against")
 _SINGULAR_DETERMINERS = word_set("this that a an each every another")
 _PEOPLE = word_set("men women people children police")
 _NOT_BEHIND_VERBS = word_set("of is are was were has had will would can could and or")
@@ -109,6 +110,8 @@ def is_verb(place: Place) -> bool:
     clear = _after_clear_word(place, plural)
     if clear is not None:
         return clear
+    if before == "" and place.word.endswith("ate") and behind in _BEHIND_COMMANDS:
+        return True  # "Alternate with red."
     if before in ("", ",") or before in _CONJUNCTIONS:
         return not plural and (behind in _OBJECTS or (before == "" and behind == "your"))
     if before != place.before():  # an adverb between: "the cost never decreases"

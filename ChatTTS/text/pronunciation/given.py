@@ -1,4 +1,7 @@
-"""Pronunciations that a caller gives, and their marks in a text: ``[ipa:təˈmɑːtoʊ|tomato]``."""
+"""Pronunciations that a caller gives, and their marks in a text: ``[ipa:təˈmɑːtoʊ|tomato]``.
+
+The marks of Kokoro and misaki, ``[tomato](/təmˈATO/)``, are understood, too.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,17 @@ NOTATIONS: Mapping[str, Callable[[str], str]] = {
     "x-sampa": from_x_sampa,
     "pinyin": from_pinyin,
 }
-# The notation, the symbols, and the word that is said so, if it is named.
-MARK = re.compile(rf"\[({'|'.join(NOTATIONS)}):([^\[\]|]*)(?:\|([^\[\]]*))?\]")
+# The notation, the symbols, and the word that is said so, if it is named; or the word and its
+# phonemes, of which one is no letter of English: "[Docs](/en/)" is a link.
+MARK = re.compile(
+    rf"\[(?:({'|'.join(NOTATIONS)}):([^\[\]|]*)(?:\|([^\[\]]*))?\]"
+    r"|([^\[\]|\n]{1,100})\]\(/(?=[^()/\[\]\n]{0,200}[ˈˌːəɪʊɛɔæʌɑɒɜɝɚðθʃʒŋɡɹɾʤʧʔᵊᵻ])"
+    r"([^()/\[\]\n]{1,200})/\))"
+)
+# What misaki writes for two sounds, or for weak ones.
+_MISAKI = str.maketrans(
+    {"A": "eɪ", "I": "aɪ", "O": "oʊ", "W": "aʊ", "Y": "ɔɪ", "Q": "oʊ", "T": "ɾ", "ᵊ": "ə", "ᵻ": "ɪ"}
+)
 _AROUND_IPA = "/[] "
 _CLOSES_MARKS = str.maketrans("[]|", "   ")
 
@@ -58,6 +70,8 @@ class Pronunciation:
     @classmethod
     def of(cls, mark: re.Match[str]) -> Pronunciation:
         """Return the pronunciation of a match of ``MARK``; raises as the class does."""
+        if mark[1] is None:
+            return cls("ipa", mark[5].translate(_MISAKI), mark[4])
         return cls(mark[1], mark[2], mark[3] or "")
 
     @cached_property
@@ -76,7 +90,7 @@ class Pronunciation:
 
 def without_symbols(text: str) -> str:
     """Return a text with the words of marks, or their symbols, in place of the marks."""
-    return MARK.sub(lambda mark: (mark[3] or mark[2]).strip(), text)
+    return MARK.sub(lambda mark: (mark[4] or mark[3] or mark[2]).strip(), text)
 
 
 def spelled_out(text: str) -> str:
@@ -92,6 +106,8 @@ def spelled_out(text: str) -> str:
 
 
 def _spelling(mark: re.Match[str]) -> str:
+    if mark[4]:  # of another tool: its word stands in the text
+        return mark[4]
     given = Pronunciation.of(mark)
     spelling = respelled(given.symbols) if given.notation == "ipa" else None
     if spelling is not None:

@@ -66,8 +66,9 @@ def found_stand_ins(text: str) -> Iterator[tuple[re.Match[str], Pronunciation]]:
 
 
 def _stand_in(mark: re.Match[str]) -> str:
-    Pronunciation.of(mark)  # raises where it cannot be read
-    stand_in = "".join(STAND_INS[byte] for byte in mark[0][1:-1].encode())
+    given = Pronunciation.of(mark)  # raises where it cannot be read
+    written = mark[0] if mark[1] else given.mark
+    stand_in = "".join(STAND_INS[byte] for byte in written[1:-1].encode())
     # Two neighbours would be one word.
     before = " " if _touches(mark.string[max(0, mark.start() - 1) : mark.start()]) else ""
     behind = " " if _LETTER.match(mark.string[mark.end() : mark.end() + 1]) else ""

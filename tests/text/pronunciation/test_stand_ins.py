@@ -93,6 +93,14 @@ def test_a_lexicon_leaves_marks_alone() -> None:
     assert lexicon.apply("tea [ipa:t|tea] ipa").text == "[ipa:tiː|tea] [ipa:t|tea] x"
 
 
+def test_marks_of_other_tools_are_pronunciations() -> None:
+    text = "Say [phonemes](/fəˈnimz/), not [Docs](/en/), to [Kokoro](/kˈOkəɹO/)."
+    pronunciations = [given.phonemes for _, given in found_stand_ins(with_stand_ins(text))]
+    assert pronunciations == ["fənˈimz", "kˈOkəɹO"]
+    assert spelled_out(text) == "Say phonemes, not [Docs](/en/), to Kokoro."
+    assert without_symbols(text) == spelled_out(text)
+
+
 def test_letters_for_voices_of_letters() -> None:
     assert spelled_out("[ipa:ˈtʃeɪndʒ|change] and [pinyin:ma1|mother]") == "chaynj and mother"
     assert without_symbols("[ipa:tiː|tea] [pinyin:ma1]") == "tea ma1"

@@ -17,7 +17,10 @@ _ABBREVIATION = re.compile(
 _ABBREVIATED_END = re.compile(r"\d(?:[ap]\.m|b\.c|a\.d)(?:\.e)?\Z", re.IGNORECASE)
 _NEW_SENTENCE = re.compile(r"(?:[a-z]{2}|\d)\.[A-Z][a-z]+\Z")
 # Modules of programs, such as "os.path.join", whose parts are no initials.
-_MODULE = re.compile(r"\A[a-z_]{2,20}(?:\.[a-z_]{2,20}){1,8}\Z")
+_MODULE = re.compile(
+    r"\A(?:[a-z_]{2,20}(?:\.[a-z_]{2,20}){1,8}|"
+    r"(?!i\.e|e\.g)[a-z_]{1,20}(?:\.[a-z_]{1,20}){1,7}\.[A-Z][A-Za-z]{1,19})\Z"
+)
 # A decimal number with a unit behind it is no name, but one with the mark of a release is.
 _RELEASE = re.compile(r"\d(?:rc|a|b|alpha|beta|dev|post|pre)\d", re.IGNORECASE)
 _LETTER_AT_DOT = re.compile(r"[A-Za-z][.]|[.][A-Za-z]")

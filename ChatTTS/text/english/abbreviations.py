@@ -29,7 +29,8 @@ _TRAILING = {
     "govt": "government", "intl": "international", "natl": "national", "mfg": "manufacturing",
     "avail": "available", "misc": "miscellaneous", "mins": "minutes", "secs": "seconds",
     "hrs": "hours", "yrs": "years", "mos": "months", "wks": "weeks", "lbs": "pounds",
-    "pts": "points",
+    "pts": "points", "acct": "account", "accts": "accounts", "pcs": "pieces", "elev": "elevation",
+    "tpke": "turnpike", "bdrm": "bedroom", "cts": "courts", "pkg": "package",
 }  # fmt: skip
 
 MONTHS = {
@@ -96,6 +97,9 @@ _WEEKDAY = re.compile(
     rf"\b(Mon|Tues?|Wed|Thu(?:rs?)?|Fri)\b(?:\.(?=,)|\.?(?=,?\s(?:{_AFTER_WEEKDAY}|to\b|and\b|-)))"
     r"|(?<=\bto )(Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)\b"
     rf"|\b(Sat|Sun)\b(?:\.?(?=,?\s(?:{_AFTER_WEEKDAY})))"
+    # "it said Thurs." and "on Sun. at ten", but "under the Sun."
+    r"|(?<=[a-z,)] )(?<!the )(Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)"
+    r"(?:\.(?=\s[a-z])|(?=\.\s{0,8}\Z))"
 )
 _DAY = "(Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)"
 _WEEK = re.compile(rf"\b{_DAY}\.?\s?[-–]\s?{_DAY}\b\.?(?!\w)")
@@ -174,7 +178,7 @@ def _read(match: re.Match[str]) -> str:
     key, after = match[1].lower(), match.string[match.end() :].lstrip()
     if key == "al" and not match.string.endswith("et ", 0, match.start()):
         return match[0]  # a name
-    if key in MONTHS and match[1].istitle() and _BESIDE_MONTH.match(after):
+    if key in MONTHS and match[1].istitle() and (after[:1].islower() or _BESIDE_MONTH.match(after)):
         return MONTHS[key]
     if key in MONTHS and not after.lstrip("(+")[:1].isdigit():
         return match[0]

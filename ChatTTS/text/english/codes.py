@@ -76,6 +76,10 @@ _CODES: list[Rule] = [
         re.compile(r"\b([A-Z]{1,2}\d[A-Z\d]?) (\d[A-Z]{2})\b"),
         lambda match: f"{spelled(match[1])}, {spelled(match[2])}",
     ),
+    (
+        re.compile(r"\ba/c\s(?:no\.?\s)?(\d{4,20})\b"),
+        lambda match: f"account {english_digits(match[1])}",
+    ),
     (re.compile(_NAMED), lambda match: match[1] + english_digits(match[2])),
     (
         re.compile(rf"\b((?:{_PLACES})\s)([1-9]\d\d)(?![\w%]|[.,:/]\d)"),

@@ -30,6 +30,12 @@ COMPARISONS = (
         re.compile(r"\b([OΘΩ])\((?=[\w√])|\b([fgh])\((?=[a-z]\))"),
         lambda match: f"{match[1] or match[2]} of ",
     ),
+    SpanClass(
+        "statistics",
+        re.compile(r"\b([FtrZ])\((?=\d{1,3}(?:, ?\d{1,4})?\)\s?[=<>])"),
+        lambda match: f"{match[1]} of ",
+    ),
+    SpanClass("remainders", re.compile(r"(?<=[A-Za-z)\]]) % (?=[\w(])"), fixed(" modulo ")),
     SpanClass("arrows", re.compile(r"(?<=\d)\s?-{1,2}>\s?(?=[\d.$€£-])"), fixed(" to ")),
     SpanClass(
         "quotients",

@@ -23,7 +23,7 @@ _NAMED = {
     "flt": "flight", "ln": "line", "lvl": "level", "sched": "schedule", "amend": "amendment",
     "cl": "clause", "div": "division", "ref": "reference", "blk": "block", "fol": "folio",
     "ll": "lines", "vv": "verses", "mvt": "movement", "mm": "measures", "doc": "document",
-    "acct": "account", "inv": "invoice",
+    "acct": "account", "prop": "proposition", "exp": "experiment", "inv": "invoice",
 }  # fmt: skip
 # What is measured: a number follows, maybe with a sign before it.
 _MEASURED = {
@@ -39,7 +39,7 @@ _MEASURED = {
 _ORDERED = {
     "fl": "floor", "flr": "floor", "ed": "edition", "eds": "editions", "c": "century",
     "cent": "century", "gr": "grade", "amend": "amendment", "cir": "circuit", "inn": "inning",
-    "min": "minute",
+    "min": "minute", "mvt": "movement",
 }  # fmt: skip
 # Behind a number and before a word, in kitchens; the first three are counted.
 _OF_FOOD = {

@@ -44,6 +44,7 @@ _SIMPLE = {
     "lbf": "pound of force", "sts": "stitch", "rnds": "round", "rebs": "rebound", "reb": "rebound",
     "asts": "assist", "ast": "assist", "blks": "block", "stls": "steal", "cals": "calorie",
     "ka": "thousand year", "kyr": "thousand year", "Myr": "million year", "Gyr": "billion year",
+    "Mpc": "megaparsec", "kpc": "kiloparsec",
     "px": "pixel", "bbl": "barrel", "pp": "percentage point", "pts": "point",
     "yr": "year", "yrs": "year", "wk": "week", "wks": "week", "mos": "month", "hp": "horsepower",
     "mmHg": "millimeter of mercury", "IU": "international unit", "kt": "knot", "kn": "knot",

@@ -96,11 +96,14 @@ _AMOUNT = (
 _DECIMAL_COMMA = re.compile(r"(?P<whole>[\d.\s]{1,40}),(?P<part>\d\d?)")
 # Three digits behind a point and an euro: thousands; "€1.299/l" is a price.
 _POINTED = re.compile(r"\d{1,3}(?:\.\d{3})+")
-_SCALE = rf"(?i:{either(name for name in SCALES if len(name) > 1)})\b|[kKmMbBT](?![A-Za-z-])"
+_SCALE = rf"(?i:{either(name for name in SCALES if len(name) > 1)})\b|[kKmMbBT](?![A-Za-z]|-[a-z])"
 _TO = r"(?:\s?[-–—~]\s?|\sto\s)"
 _COUNTED = r"\s(?:[mb]illion|people|men|women|children|[a-z]{3,20}s)\b"
 _AFTER_RANGE = rf"(?![\w%]|[.,:]\d|\s?(?:{_SIGN}|%|to\b))"
-_PERIOD = rf"(?:\s?/\s?(?P<period>{either(_PERIODS)}|ea)\b)?(?P<noun>(?=[\s-][a-z]))?"
+_PERIOD = (
+    rf"(?:(?:\s?/\s?|\s(?=(?:pp|ea)\b))(?P<period>{either(_PERIODS)}|ea)\b)?"
+    r"(?P<noun>(?=[\s-][a-z]))?"
+)
 _MINUS = r"(?P<minus>(?<![\w)])[-−])?"
 _BEFORE = re.compile(
     rf"(?P<article>\b[Aa]n?\s)?{_MINUS}(?P<code>{_CODE})\s?"

@@ -8,14 +8,14 @@ from ..numbers import english_number
 from ..spans import SpanClass, fixed
 
 _REPEATED = (
-    r"\s(?:days?|nights?|we?e?ks?|mos?|months?|hours?|hrs?|min(?:ute)?s?|mins|years?|yrs?|reps?|sets?|"
+    r"(?:h|d|wks?|mos?)\b|\s(?:days?|nights?|we?e?ks?|mos?|months?|hours?|hrs?|min(?:ute)?s?|mins|years?|yrs?|reps?|sets?|"
     r"doses?|rounds?|miles?)\b"
 )
 
 MULTIPLES = (
     SpanClass(
         "so long",
-        re.compile(rf"(?<![\d\s])\sx\s?(?=\d{{1,3}}(?:-\d{{1,3}})?{_REPEATED})"),
+        re.compile(rf"(?<![\d\s])\sx\s?(?=\d{{1,3}}(?:-\d{{1,3}})?(?:{_REPEATED}))"),
         fixed(" for "),
     ),
     SpanClass(

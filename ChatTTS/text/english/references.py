@@ -21,6 +21,13 @@ _INDEX = re.compile(
     r"\b(?P<noun>(?i:figure|table|exhibit|diagram|chart|example|equation|plate)|[Ff]ig\.)\s"
     r"(?P<first>\d{1,3})-(?P<second>\d{1,3})(?![\w-]|\.\d)"
 )
+# Collections of decisions and of rules: the series may follow.
+_REPORTERS = {
+    "F.": "F", "F.Supp.": "F supplement", "S.Ct.": "Supreme Court", "L.Ed.": "Lawyers Edition",
+    "Fed.Reg.": "Federal Register", "P.": "P", "A.": "A", "So.": "Southern", "N.E.": "N E",
+    "N.W.": "N W", "S.E.": "S E", "S.W.": "S W", "Cal.App.": "California Appeals",
+}  # fmt: skip
+_REPORTER = either(_REPORTERS).replace("\\.", r"\.\s?").replace(r"\s?|", "|").removesuffix(r"\s?")
 _RULES = {"Civ": "Civil Procedure", "Crim": "Criminal Procedure", "App": "Appellate Procedure"}
 
 
@@ -42,6 +49,12 @@ def _say_part(part: str) -> str:
 def _say_index(match: re.Match[str]) -> str:
     noun = "figure" if match["noun"].endswith(".") else match["noun"]
     return f"{noun} {english_number(match['first'])} dash {english_number(match['second'])}"
+
+
+def _say_section(match: re.Match[str]) -> str:
+    first, second = (say_in_pairs(match[n]) if match[n].isdigit() else match[n] for n in (1, 2))
+    parts = map(_say_part, re.findall(r"\w+", match["parts"]))
+    return " ".join([first, "dash", second, *parts])
 
 
 def _say_docket(match: re.Match[str]) -> str:
@@ -83,10 +96,20 @@ REFERENCES = (
     SpanClass("figures and tables", _INDEX, _say_index),
     SpanClass(
         "reporters",
-        re.compile(r"(?<=\d )F\.\s?(2d|3d|4th)(?=\s\d)"),
-        lambda match: f"F {english_ordinal(match[1][0])}",
+        re.compile(rf"(?<=\d )({_REPORTER})(?:\s?([2-5])(?:d|th))?(?=\s\d)"),
+        lambda match: (
+            _REPORTERS[match[1].replace(" ", "")]
+            + (f" {english_ordinal(match[2])}" if match[2] else "")
+        ),
     ),
     SpanClass("dockets", re.compile(r"\b[Nn]o\.\s(\d{1,4})-(\d{1,6})(?![\w-])"), _say_docket),
+    SpanClass(
+        "sections with a hyphen",
+        re.compile(
+            r"(?<=(?<!§)§ )(\d{1,4}[A-Za-z]?)-(\d{1,4})(?P<parts>(?:\(\w{1,4}\)){0,6})(?![\w-])"
+        ),
+        _say_section,
+    ),
     SpanClass(
         "sections with a point",
         re.compile(r"(?<=§ )(\d{1,4})\.(\d{2,4})(?![\w.]*\d)"),

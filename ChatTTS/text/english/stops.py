@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_CAPITAL_NEXT = re.compile(r"[\"'”’)]{0,8}(?:\s{1,8}[\"'“‘(]?[A-Z]|\s{0,8}\Z)")
+_CAPITAL_NEXT = re.compile(r"[\"'”’)]{0,8}(?:\s{1,8}[\"'“‘]?[A-Z]|\s{0,8}\Z)")
 
 
 def may_end_sentence(text: str, end: int) -> bool:

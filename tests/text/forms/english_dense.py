@@ -37,6 +37,8 @@ def commands(rng: random.Random) -> Iterator[Form]:
     yield Form("command", f"foo=={n}.1.2", f"foo equals {said} point one point two")
     yield Form("command", f"PR #{n}00", f"p r number {said} hundred")
     yield Form("command", f"0x{n}F", f"zero x {said} f")
+    yield Form("command", "k % 2", "k modulo two")
+    yield Form("command", "a.util.Map", "a dot util dot map")
     yield Form("command", "http.server", "http dot server")
 
 
@@ -82,6 +84,9 @@ def laws(rng: random.Random) -> Iterator[Form]:
     yield Form("law", f"¶ {n}", f"paragraph {said}")
     yield Form("law", f"¶¶ {n}-{n + 2}", f"paragraphs {said} to {cardinal(n + 2)}")
     yield Form("law", f"{m} F.3d {n}", f"{page} f third {said}")
+    yield Form("law", f"{m} F. Supp. 2d {n}", f"{page} f supplement second {said}")
+    yield Form("law", f"{n} Fed. Reg. {m}", f"{said} federal register {page}")
+    yield Form("law", f"§ {n}-{m}(a)", f"section {said} dash {page} a")
     yield Form("law", "Art. IV", "article four")
     yield Form("law", f"§ {n}.{m}", f"section {said} point ({page}|{digits(str(m))})")
     yield Form("law", "pp. ix-xi", "pages nine to eleven")
@@ -140,6 +145,11 @@ def finances(rng: random.Random) -> Iterator[Form]:
         f"{cardinal(n)} dollars and ten cents to {cardinal(n)} dollars and thirty cents",
     )
     yield Form("finance", f"a ${n}-{n + 1} fee", f"a {cardinal(n)} to {cardinal(n + 1)} dollar fee")
+    yield Form(
+        "finance", f"${n}K-$90,000", f"{cardinal(n)} thousand dollars to ninety thousand dollars"
+    )
+    yield Form("finance", f"${n}0 pp", f"{cardinal(n * 10)} dollars per person")
+    yield Form("finance", "a Jan. sale", "a january sale")
     yield Form("finance", "sales y/y", "sales year over year")
     yield Form("finance", f"{n} bn in all", f"{cardinal(n)} billion in all")
     yield Form("finance", "March fees 4/1-4/30", "march fees april first to april thirtieth")

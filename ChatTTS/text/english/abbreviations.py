@@ -91,7 +91,7 @@ WEEKDAYS = {
 }  # fmt: skip
 _AFTER_WEEKDAY = (
     rf"(?:{'|'.join(map(str.title, MONTHS))}|January|February|March|April|May|June|July|August|"
-    r"September|October|November|December)\b|\d|morning\b|afternoon\b|evening\b|night\b"
+    r"September|October|November|December)\b|\d|till\b|until\b|noon\b|morning\b|afternoon\b|evening\b|night\b"
 )
 _WEEKDAY = re.compile(
     rf"\b(Mon|Tues?|Wed|Thu(?:rs?)?|Fri)\b(?:\.(?=,)|\.?(?=,?\s(?:{_AFTER_WEEKDAY}|to\b|and\b|-)))"
@@ -107,7 +107,11 @@ _HALF_OF_ZONE = re.compile(r"\b([ap])\.m\.(?=\s(?:[ECMP][SD]?T|GMT|UTC|CET|BST)\
 _BESIDE_MONTH = re.compile(r"(?:and|or|to|through|of)\s|,\s\d|[-–]")
 _FORT = re.compile(r"\bFt\.(?=\s[A-Z][a-z])")
 # Of an abbreviation that is not known: "in chem., law and med.; B.A."
-_STOP_BEFORE_MARK = re.compile(r"(?<=[A-Za-z]{2})\.(?=[,;:])")
+# Before a small letter, only a word without vowels is certain to be one: "2 pymts. in all".
+_STOP_BEFORE_MARK = re.compile(
+    r"(?<=[A-Za-z]{2})\.(?=[,;:])|(?<=\b[bcdfghjklmnpqrstvwxz]{3})\.(?=\s[a-z])|"
+    r"(?<=\b[bcdfghjklmnpqrstvwxz]{4})\.(?=\s[a-z])|(?<=\b[bcdfghjklmnpqrstvwxz]{5})\.(?=\s[a-z])"
+)
 _DEGREE = re.compile(r"\bPhD\b")
 
 # The parties of a case: "Roe v. Wade".

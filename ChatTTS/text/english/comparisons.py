@@ -9,6 +9,8 @@ from ..spans import SpanClass, fixed
 
 # The amount itself is read by its own class.
 _AMOUNT = r"(?=\s?[-+−±]?(?:[A-Z]{0,3}[$€£¥₹₩₽₺])?\s?\.?\d)"
+_CALL = re.compile(r"\w\([^()\n]{0,32}\)\Z")
+_LOOK_BACK = 40  # characters
 _UNKNOWN = r"(?<=\b[a-z0-9])"
 
 
@@ -17,13 +19,26 @@ def _over(match: re.Match[str]) -> str:
     return f"{first} over {match[2]}"
 
 
+def _minus(match: re.Match[str]) -> str | None:
+    """Return "minus" behind "sum(w)", but not behind "some (or all)"."""
+    return (
+        " minus "
+        if _CALL.search(match.string[max(0, match.start() - _LOOK_BACK) : match.start()])
+        else None
+    )
+
+
 COMPARISONS = (
     SpanClass("about", re.compile(rf"(?<![\w)\]/~])[~≈]{_AMOUNT}"), fixed("about ")),
     SpanClass(
         "differences",
-        re.compile(r"(?<=(?<![\w-])[ijnxyz])-(?=\d{1,3}(?![\w-]))|(?<=\d)-(?=\d{1,3}/[a-z]\b)"),
+        re.compile(
+            r"(?<=(?<![\w-])[ijnxyz])-(?=\d{1,3}(?![\w-]))|(?<=\d)-(?=\d{1,3}/[a-z]\b)|"
+            r"(?:(?<=[=<>(])|(?<=[=<>] ))-(?=[a-z]\b)"
+        ),
         fixed(" minus "),
     ),
+    SpanClass("calls less something", re.compile(r"(?<=\)) - (?=\d|[a-z]\b)"), _minus),
     # The bracket behind what it is applied to stays.
     SpanClass(
         "functions",
@@ -36,7 +51,13 @@ COMPARISONS = (
         lambda match: f"{match[1]} of ",
     ),
     SpanClass("remainders", re.compile(r"(?<=[A-Za-z)\]]) % (?=[\w(])"), fixed(" modulo ")),
-    SpanClass("arrows", re.compile(r"(?<=\d)\s?-{1,2}>\s?(?=[\d.$€£-])"), fixed(" to ")),
+    SpanClass(
+        "arrows",
+        re.compile(
+            r"(?<=\d)\s?-{1,2}>\s?(?=[\d.$€£-])|(?<=\d[A-Za-z%])-{1,2}>(?=\d)|(?<=\S)\s-{1,2}>\s(?=\S)"
+        ),
+        fixed(" to "),
+    ),
     SpanClass(
         "quotients",
         re.compile(r"(?<![\w/])(?<=[\s(=-])(\d{1,3}|[xyzuvkq])/(?!\1)([xyzuvkq])(?![\w/])"),

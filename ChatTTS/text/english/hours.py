@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..spans import SpanClass
+from ..spans import SpanClass, fixed
 from .clock import say_hour
 
 
@@ -20,6 +20,7 @@ def _say_four(match: re.Match[str]) -> str:
 
 
 HOURS = (
+    SpanClass("working days", re.compile(r"\bM[-–]F\b(?=,?\s\d)"), fixed("Monday to Friday")),
     SpanClass(
         "hours in four digits",
         re.compile(

@@ -23,7 +23,8 @@ _NAMED = {
     "flt": "flight", "ln": "line", "lvl": "level", "sched": "schedule", "amend": "amendment",
     "cl": "clause", "div": "division", "ref": "reference", "blk": "block", "fol": "folio",
     "ll": "lines", "vv": "verses", "mvt": "movement", "mm": "measures", "doc": "document",
-    "acct": "account", "prop": "proposition", "exp": "experiment", "inv": "invoice",
+    "acct": "account", "prop": "proposition", "res": "resolution", "exp": "experiment",
+    "inv": "invoice",
 }  # fmt: skip
 # What is measured: a number follows, maybe with a sign before it.
 _MEASURED = {
@@ -87,6 +88,8 @@ _DATE_NEXT = re.compile(
 _YEAR_NEXT = re.compile(r"\s(?:1[5-9]|20)\d\d(?!\d|,\d)")
 _BEFORE_WORDS = ("est", "max", "min", "avg", "temp", "pop")
 _WORD_NEXT = re.compile(r"\s[a-z]{3}")
+_NO_NEXT = re.compile(r"\sNos?\.\s?\d")
+_FOOD_NEXT = re.compile(r"\s(?:[a-z]{3}|[+&])")
 _PAIRED = re.compile(r"\s(?:and|or)\s(?:max|min)\b|/\s?max\b")
 _PAIR_BEFORE = re.compile(r"\bmin(?:\.|imum)?\s?(?:and\s|or\s|/)\Z", re.IGNORECASE)
 _ALL = {*_NAMED, *_MEASURED, *_ORDERED, *_LIVES, *map(str.lower, _OF_FOOD)}
@@ -101,7 +104,8 @@ def label_at(text: str, start: int, stop: int) -> str | None:
     key, after = word.lower(), stop + (text[stop : stop + 1] == ".")
     before = text[max(0, start - _LOOK_BACK) : start]
     food = _OF_FOOD.get(word) or _OF_FOOD.get(key if len(key) > 1 else "")
-    if food and _UNIT_BEFORE.search(before) and _WORD_NEXT.match(text, after):
+    is_size = key in ("lg", "sm") and before[-1:].isspace()
+    if food and (is_size or _UNIT_BEFORE.search(before)) and _FOOD_NEXT.match(text, after):
         return food if food in _UNCOUNTED or _ONE_BEFORE.search(before) else f"{food}s"
     if len(word) == 1 and word.isupper():
         return None  # an initial
@@ -121,6 +125,8 @@ def label_at(text: str, start: int, stop: int) -> str | None:
         return "established"
     if key in _BEFORE_WORDS and _WORD_NEXT.match(text, after):
         return _MEASURED[key]
+    if word == "App" and _NO_NEXT.match(text, after):
+        return "application"
     if key in _NAMED and key != "no" and _ROMAN_NEXT.match(text, after):
         return _NAMED[key]
     if key in _NAMED and word.istitle() and _LETTER_NEXT.match(text, after):

@@ -114,6 +114,7 @@ _PER: list[Rule] = [
     (
         re.compile(
             r"(?<=\bper )(kg|mg|lb|oz|qt|gal|mi|km|ft|hr|min|sec|yr|mo|wk|mL|ml)\b(?!\.?\w)"
+            r"(?:\.(?=\s[a-z]))?"
         ),
         lambda match: _DIVISORS[match[1]],
     ),

@@ -6,16 +6,23 @@ import re
 
 from ..numbers import english_number
 from ..spans import SpanClass, fixed
+from .clock import counted
 
+_SHORT = {"h": "hour", "d": "day", "wk": "week", "mo": "month"}
 _REPEATED = (
-    r"(?:h|d|wks?|mos?)\b|\s(?:days?|nights?|we?e?ks?|mos?|months?|hours?|hrs?|min(?:ute)?s?|mins|years?|yrs?|reps?|sets?|"
+    r"\s(?:days?|nights?|we?e?ks?|mos?|months?|hours?|hrs?|min(?:ute)?s?|mins|years?|yrs?|reps?|sets?|"
     r"doses?|rounds?|miles?)\b"
 )
 
 MULTIPLES = (
     SpanClass(
+        "so many hours or days",
+        re.compile(r"(?<![\d\s])\sx\s?(\d{1,3})\s?(h|d|wks?|mos?)\b(?!\.?\w)"),
+        lambda match: f" for {counted(int(match[1]), _SHORT[match[2].rstrip('s')])}",
+    ),
+    SpanClass(
         "so long",
-        re.compile(rf"(?<![\d\s])\sx\s?(?=\d{{1,3}}(?:-\d{{1,3}})?(?:{_REPEATED}))"),
+        re.compile(rf"(?<![\d\s])\sx\s?(?=\d{{1,3}}(?:-\d{{1,3}})?{_REPEATED})"),
         fixed(" for "),
     ),
     SpanClass(

@@ -123,5 +123,10 @@ REFERENCES = (
         re.compile(r"\bFed\. ?R\. ?(Civ|Crim|App)\. ?P\.(?=\s\d)"),
         lambda match: f"Federal Rule of {_RULES[match[1]]}",
     ),
+    SpanClass(
+        "rules of evidence",
+        re.compile(r"\bFed\. ?R\. ?Evid\.(?=\s\d)"),
+        fixed("Federal Rule of Evidence"),
+    ),
     SpanClass("parties", re.compile(r"(?<=[\w.'’] )v\.(?= [A-Z])"), _say_versus),
 )

@@ -9,7 +9,8 @@ from ..spans import SpanClass
 
 _WORDS = {
     "w/o": "without", "w/": "with", "b/c": "because", "h/o": "history of", "s/p": "status post",
-    "d/c": "discontinue", "r/o": "rule out", "f/u": "follow up", "n/a": "not applicable",
+    "d/c": "discontinue", "r/o": "rule out", "p/w": "presents with",
+    "f/u": "follow up", "n/a": "not applicable",
     "m/l": "more or less", "v/v": "by volume", "w/w": "by weight", "w/v": "weight by volume",
     "y/y": "year over year", "yr/yr": "year over year", "year/year": "year over year",
     "q/q": "quarter over quarter", "m/m": "month over month",

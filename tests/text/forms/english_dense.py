@@ -57,6 +57,7 @@ def clocks(rng: random.Random) -> Iterator[Form]:
         f"{said} and seven point two five zero seconds",
     )
     yield Form("clock", f"{hour}h{minute}m", f"{cardinal(hour)} hours {cardinal(minute)} minutes")
+    yield Form("clock", "open M-F 9-5", "open monday to friday nine to five")
     yield Form("clock", f"wait {minute // 10 * 10}s", f"wait {cardinal(minute // 10 * 10)} seconds")
 
 
@@ -164,6 +165,7 @@ def medicines(rng: random.Random) -> Iterator[Form]:
     yield Form("medicine", f"one tab x {n} days", f"one tab for {said} days")
     yield Form("medicine", f"a 4{n} y/o man", f"a forty {said} years? old man")
     yield Form("medicine", f"at 3{n}w4d", f"at thirty {said} weeks four days")
+    yield Form("medicine", f"tabs x {n}d", f"tabs for {said} days")
     yield Form("medicine", "pain c/o John", "pain care of john")
     yield Form("medicine", "men w/ pain", "men with pain")
     yield Form("medicine", f"Hb {n}.8 -> 8.1", f"hb {decimal(f'{n}.8')} to eight point one")
@@ -187,6 +189,13 @@ def sheets(rng: random.Random) -> Iterator[Form]:
     yield Form("sheet", f"Re^0.{n}", f"re to the power of zero point {said}")
     yield Form("sheet", "½gt²", "(one|a)? half g t squared")
     yield Form("sheet", "O(n^2) steps", "o of n squared steps", True)
+    yield Form("sheet", f"sum(w) - {n}", f"sum w minus {said}", True)
+    yield Form("sheet", "y = -x", "y equals minus x")
+    yield Form("sheet", f"1.{n}G->640M", f"one point {said} g to six hundred forty m")
+    yield Form("sheet", f"{n}% per mo. on", f"{said} percent per month on")
+    yield Form("sheet", "a lg. bowl", "a large bowl")
+    yield Form("sheet", f"Fed. R. Evid. {n}", f"federal rule of evidence {said}")
+    yield Form("sheet", f"App. No. {n}", f"application number {said}")
     yield Form("sheet", f"x-{n}", f"x minus {said}")
     yield Form("sheet", "AgCl(s)", "a g c l solid")
 

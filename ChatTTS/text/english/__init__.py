@@ -13,7 +13,7 @@ from ..signs import name_emoji, name_greek
 from ..spans import read_spans
 from .abbreviations import drop_inner_stops, expand_abbreviations
 from .amounts import join_foreign_groups, part_from_letters, read_numbers, read_scales
-from .calendar import read_dates, read_decades, read_numeric_dates, read_years
+from .calendar import NUMERIC_DATES, read_dates, read_decades, read_years
 from .clock import mark_halves, read_times
 from .codes import read_codes
 from .command_lines import COMMAND_LINES
@@ -30,7 +30,7 @@ from .mixed_numbers import MIXED_NUMBERS
 from .money import MONEY
 from .multiples import MULTIPLES
 from .networks import NETWORKS
-from .phones import read_phones
+from .phones import PHONES
 from .places import PLACES
 from .plurals import PLURALS
 from .ranges import read_multiples, read_ordinals, read_ranges, read_versions
@@ -50,6 +50,7 @@ from .web import read_addresses
 # By rank: where two classes claim the same characters, the first one has them.
 _SPANS = (
     *TIMESTAMPS,
+    *NUMERIC_DATES,
     *VERSES,
     *HOURS,
     *COMMAND_LINES,
@@ -72,6 +73,7 @@ _SPANS = (
     *TEMPERATURES,
     *LETTER_SIGNS,
     *COMPARISONS,
+    *PHONES,
 )
 
 # The order counts: a date must be read before a range, a range before a number.
@@ -84,8 +86,6 @@ _READERS = (
     Reader("halves of the day", mark_halves),
     Reader("foreign numbers", join_foreign_groups),
     Reader("abbreviations", expand_abbreviations),
-    Reader("numeric dates", read_numeric_dates),
-    Reader("telephone numbers", read_phones),
     Reader("codes", read_codes),
     Reader("formulas", read_formulas),
     Reader("scales", read_scales),

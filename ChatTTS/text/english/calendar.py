@@ -6,6 +6,7 @@ import re
 
 from ..numbers import english_number, english_ordinal, english_year
 from ..readers import Rule, rewrite
+from ..spans import SpanClass
 from .abbreviations import MONTHS
 
 MONTH_NAMES = (
@@ -51,8 +52,8 @@ def _short(match: re.Match[str]) -> str:
 
 
 def _dashed(match: re.Match[str]) -> str:
-    year = f", {match['year']}" if match["year"] else ""
-    return f"{_month(match)} {match['day']}{year}"
+    year = f", {english_year(match['year'])}" if match["year"] else ""
+    return f"{_month(match)} {_day(match)}{year}"
 
 
 def _month_first(match: re.Match[str]) -> str:
@@ -83,26 +84,29 @@ def _said_year(year: str) -> str:
     return english_year(year) if len(year) == 4 else english_number(year)
 
 
-_NUMERIC: list[Rule] = [
-    (
+NUMERIC_DATES = (
+    SpanClass(
+        "days in digits",
         re.compile(
             r"(?<![\w./-])(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})"
             r"(?![\w/-]|\.\d)"
         ),
         _numeric,
     ),
-    (
+    SpanClass(
+        "days with a short year",
         re.compile(
             r"(?<![\w/.-])(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])/(?P<year>\d\d)"
             r"(?![\w/])"
         ),
         _short,
     ),
-    (
+    SpanClass(
+        "days behind a hyphen",
         re.compile(rf"\b{_MONTH}-(?P<day>0?[1-9]|[12]\d|3[01])(?:-{_YEAR})?(?![\w-])"),
         _dashed,
     ),
-]
+)
 _NAMED: list[Rule] = [
     (
         re.compile(
@@ -151,11 +155,6 @@ _YEARS: list[Rule] = [
         lambda match: english_year(match[0]),
     )
 ]
-
-
-def read_numeric_dates(text: str) -> str:
-    """Return ``text`` with dates in digits as words; "Jan-15" gets a space."""
-    return rewrite(text, _NUMERIC)
 
 
 def read_dates(text: str) -> str:

@@ -1,11 +1,11 @@
-"""Read telephone numbers in English."""
+"""Telephone numbers: digit by digit, with a pause between groups."""
 
 from __future__ import annotations
 
 import re
 
 from ..numbers import english_digits
-from ..readers import Rule, rewrite
+from ..spans import SpanClass
 
 
 def _grouped(match: re.Match[str]) -> str:
@@ -19,35 +19,34 @@ def _vanity(match: re.Match[str]) -> str:
     return f"one, {english_digits(match[1])}, {match[2].replace('-', ' ')}"
 
 
-_NUMBERS: list[Rule] = [
-    (
+PHONES = (
+    SpanClass(
+        "numbers with a word",
         re.compile(
             r"\b1-(8\d\d)-((?:[A-Z0-9]{1,9}-){0,5}[A-Z][A-Z0-9]{0,9}(?:-[A-Z0-9]{1,9}){0,5})\b"
         ),
         _vanity,
     ),
-    (
+    SpanClass(
+        "numbers to dial",
         re.compile(
             r"\b((?:[Dd]ial(?:l?ed|l?ing)?|[Cc]all(?:ed|ing)?|[Tt]ext|[Rr]ing|phone)\s)(\d{3,6})(?!\w|%|[.,:/-]\d|"
             r"\s(?:[a-z]{2,}s|people|times|o'clock)\b)"
         ),
         lambda match: match[1] + english_digits(match[2]),
     ),
-    (
+    SpanClass(
+        "telephone numbers",
         re.compile(
             r"(?<![\w.])(?:(?:\+\d{1,3}|1)[\s.-]?)?(?:\(\d{2,4}\)[\s-]?|\b\d{3}[\s.-])\d{3}"
             r"[\s.-]\d{4}\b(?:-\d{1,4}\b)?"
             r"|(?<![\w.+])\+\d[\d\s()-]{6,20}\d\b"
             # A zero, the area and one or two groups: 07700 900123 and 020 7946 0958. A day and a
             # year, "05 2024", have fewer digits.
-            r"|(?<![\w.-])(?=\(?(?:\d[\s)-]{0,2}){9})\(?0\d{1,5}\)?(?:[\s-]\d{3,8}){1,3}(?![\w%]|[.,:/-]\d)"
+            r"|(?<![\w.-])(?<!\b[A-Z]{2} )(?=\(?(?:\d[\s)-]{0,2}){9})"
+            r"\(?0\d{1,5}\)?(?:[\s-]\d{3,8}){1,3}(?![\w%]|[.,:/-]\d)"
             r"|(?<![\w.-])(?:\d{3}-\d{4}|\d{2,}(?:-\d+){2,})\b(?!-)"
         ),
         _grouped,
     ),
-]
-
-
-def read_phones(text: str) -> str:
-    """Return ``text`` with telephone numbers digit by digit, with a pause between groups."""
-    return rewrite(text, _NUMBERS)
+)

@@ -20,7 +20,7 @@ from .command_lines import COMMAND_LINES
 from .comparisons import COMPARISONS
 from .coordinates import COORDINATES
 from .formulas import read_formulas
-from .fractions import read_fractions
+from .fractions import FRACTIONS
 from .hours import HOURS
 from .labels import LABELS
 from .letter_signs import LETTER_SIGNS
@@ -74,6 +74,7 @@ _SPANS = (
     *LETTER_SIGNS,
     *COMPARISONS,
     *PHONES,
+    *FRACTIONS,
 )
 
 # The order counts: a date must be read before a range, a range before a number.
@@ -96,7 +97,6 @@ _READERS = (
     Reader("percentages", read_percentages),
     Reader("degrees", read_degrees),
     Reader("decades", read_decades),
-    Reader("fractions", read_fractions),
     Reader("ordinals", read_ordinals),
     Reader("multiples", read_multiples),
     Reader("measures", read_measures),

@@ -1,24 +1,27 @@
-"""Read fractions, ratings and other numbers with a slash in English."""
+"""Fractions, ratings and other numbers with a slash; dates, and sayings such as 24/7, stay."""
 
 from __future__ import annotations
 
 import re
 
 from ..numbers import english_number, english_ordinal
-from ..readers import Rule, rewrite
+from ..spans import SpanClass
 
 _DENOMINATORS = "2|3|4|5|6|7|8|9|10|12|16|20|32|64|100"
+_DASH = r"\s?[-–—]\s?"
 _PARTS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 
 
-def _fraction(match: re.Match[str]) -> str:
+def _fraction(match: re.Match[str]) -> str | None:
+    """Return a fraction, with the dash of a range beside it: "1/3-1/2", "3-4 1/2"."""
     above, below = int(match["above"]), int(match["below"])
     if above >= below:
-        return match[0]
+        return None
+    said = say_parts(above, below)
     if match["whole"]:
-        said = "a half" if (above, below) == (1, 2) else say_parts(above, below)
-        return f"{english_number(match['whole'])} and {said}"
-    return say_parts(above, below)
+        said = "a half" if (above, below) == (1, 2) else said
+        said = f"{english_number(match['whole'])} and {said}"
+    return f"{' to ' if match['from'] else ''}{said}{' to ' if match['to'] else ''}"
 
 
 def _mixed(match: re.Match[str]) -> str:
@@ -40,38 +43,41 @@ def say_parts(above: int, below: int) -> str:
     return f"{english_number(str(above))} {one if above == 1 else many}"
 
 
-_FRACTIONS: list[Rule] = [
-    (re.compile(r"(?<=\d/)(\d{1,3})(?:st|nd|rd|th)\b", re.IGNORECASE), r"\1"),
-    # A rating: 8/10, 4.5/5, 3/5 stars.
-    (
+FRACTIONS = (
+    # 8/10, 4.5/5, 3/5 stars
+    SpanClass(
+        "ratings",
         re.compile(
             r"(?<![\w/.,])(?:(10|[2-9]|\d\.\d)/10|(\d\.\d)/5|([0-5])/5(?=\s(?:stars?|points?)\b))"
             r"(?![\w/]|\.\d|\s(?:of|inch|mile|second|s)\b)"
         ),
         lambda match: f"{match[1] or match[2] or match[3]} out of {match[0].split('/')[1]}",
     ),
-    (
+    SpanClass(
+        "fractions",
         re.compile(
-            rf"(?<![\w/.,])(?:(?P<whole>\d+)\s+)?(?P<above>\d+)/(?P<below>{_DENOMINATORS})"
-            r"(?![\d/]|\.\d)"
+            rf"(?:(?<=\d)(?P<from>{_DASH}))?(?<![\w/.,])(?:(?P<whole>\d{{1,20}})\s{{1,8}})?"
+            rf"(?P<above>\d{{1,20}})/(?P<below>{_DENOMINATORS})(?i:st|nd|rd|th)?(?![\d/]|\.\d)"
+            rf"(?P<to>{_DASH}(?=\d))?"
         ),
         _fraction,
     ),
-    (re.compile(r"(?<![\w/.,])(\d{1,3}) (\d{1,3})/(\d{1,3})(?![\w/]|\.\d)"), _mixed),
+    SpanClass(
+        "mixed numbers",
+        re.compile(r"(?<![\w/.,])(\d{1,3}) (\d{1,3})/(\d{1,3})(?![\w/]|\.\d)"),
+        _mixed,
+    ),
     # A numerator up to twelve may be a month.
-    (
+    SpanClass(
+        "parts",
         re.compile(r"(?<![\w/.,])(1[3-9]|[2-9]\d)/([34568])(?![\w/]|\.\d)"),
         lambda match: say_parts(int(match[1]), int(match[2])),
     ),
-    (
+    SpanClass(
+        "quotients",
         re.compile(
             r"(?<![\w/.,])(\d{1,6})\s?/\s?(3[3-9]|4\d|5[1-9]|[6-9]\d|\d{3,6})(?![\w/]|\.\d)"
         ),
         lambda match: f"{english_number(match[1])} over {english_number(match[2])}",
     ),
-]
-
-
-def read_fractions(text: str) -> str:
-    """Return ``text`` with fractions as words; dates, and sayings such as 24/7, stay."""
-    return rewrite(text, _FRACTIONS)
+)

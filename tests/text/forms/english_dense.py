@@ -14,6 +14,8 @@ def recipes(rng: random.Random) -> Iterator[Form]:
     n = rng.randint(2, 9)
     said = cardinal(n)
     yield Form("recipe", f"{n} c. flour", f"{said} cups( of)? flour")
+    yield Form("recipe", "1/3-1/2 cup", "one third to (a|one) half cup")
+    yield Form("recipe", f"{n}-9 1/2 cups", f"{said} to nine and a half cups")
     yield Form("recipe", "1/2 c. milk", "(a|one) half( a)? cup( of)? milk")
     yield Form("recipe", f"{n}-1/2 c. water", f"{said} and (a|one) half cups( of)? water")
     yield Form("recipe", f"{n} tsp. salt", f"{said} teaspoons( of)? salt")

@@ -14,6 +14,7 @@ _PRODUCT = r"(?<=(?<![A-Za-z])(?:[b-df-hj-np-tv-z]{2}|a[txyz]))(?<!km|cm|mm|dm|n
 _POWER = re.compile(
     rf"(?:(?<=[\d)])|(?<=(?<![A-Za-z])[A-Za-ln-rt-z])|(?<==[a-z]{{2}})|{_PRODUCT})[⁰¹²³⁴-⁹⁻ⁿ]+"
 )
+_BASE = re.compile(r"[₀-₉](?=\d)", re.ASCII)
 
 _EMOJI = r"\u2600-\u26ff\u2705-\u270d\u2728\u274c\u2753-\u2764\u2b50\u2b55\U0001f300-\U0001faff"
 _ONE_EMOJI = rf"[{_EMOJI}][\ufe0f\u20e3\U0001f3fb-\U0001f3ff]*"
@@ -34,7 +35,8 @@ _CHINESE_GREEK = {
 
 
 def mark_powers(text: str) -> str:
-    """Return ``text`` with the superscripts of formulas as in "x^2"."""
+    """Return ``text`` with the superscripts of formulas as in "x^2", and "₂8" with a space."""
+    text = _BASE.sub(r"\g<0> ", text)
     return _POWER.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), text)
 
 

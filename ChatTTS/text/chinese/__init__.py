@@ -23,7 +23,7 @@ from .money import MONEY
 from .names import NAMES
 from .numbers import THOUSANDS, read_numbers
 from .ranges import RANGES
-from .ratios import RATIOS
+from .ratios import RATIOS, RECORDS
 from .references import REFERENCES
 from .signs import SIGNS, read_symbols
 from .versions import VERSIONS
@@ -36,6 +36,7 @@ _SPANS = (
     *CALLS,
     *NAMES,
     *VERSIONS,
+    *RECORDS,
     *DATES,
     *RATIOS,
     *TIMES,

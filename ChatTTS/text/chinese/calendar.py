@@ -21,6 +21,16 @@ _OF_YEARS = (
     "欧洲杯|亚运|世博|全运|高考|中考|国考|考研"
 )
 _CENTURY = "(?:19|20)"
+_TO = r"\s?[-–—~～至到]\s?"
+# What stands behind a day that is written like a part or a decimal: 12/31前, 6.18大促.
+_OF_DAYS = (
+    r"\s?(?:前(?![面列台端])|之前|以前|起(?![点伏])|截止|开始|开[抢售业播学]|上[线映市]|发[售货布]|当[天日]|凌晨|早上|上午|中午|"
+    r"下午|晚上|晚\d|[(（](?:周|星期)?[一二三四五六日][)）]|\d{1,2}[:：]\d\d)"
+)
+_OF_FEASTS = (
+    rf"(?:{_OF_DAYS}|[一二三四五六七八九十]天|放假|假期|大促|促销|活动|期间|购物节|"
+    "妇女节|劳动节|儿童节|国庆)"
+)
 
 
 def _date(match: re.Match[str]) -> str:
@@ -94,6 +104,19 @@ def _zone(written: str) -> str:
     return f"{side}{chinese_number(str(hour))}区{odd}" if hour else "零时区"
 
 
+def _before_era(match: re.Match[str]) -> str:
+    first, last = chinese_digits(match["first"]), match["last"]
+    year = "年" if match["year"] or match["year_"] else ""
+    return f"前{first}{year}" + (f"到{match['era']}{chinese_digits(last)}{year}" if last else "")
+
+
+def _dotted_days(match: re.Match[str]) -> str:
+    found = match.groupdict()
+    year = f"{chinese_digits(found['year_'])}年" if found.get("year_") else ""
+    day = f"到{year}{_small(found['month_'])}月{_small(found['day_'])}日" if found["day_"] else ""
+    return _date(match) + day
+
+
 def _quarter(match: re.Match[str]) -> str:
     return f"{chinese_digits(match['year'])}年第{chinese_number(match['quarter'])}季度"
 
@@ -105,6 +128,14 @@ DATES = (
             rf"(?<![\d./·-]){_FULL}(?:T|\s{{1,2}}){CLOCK}(?P<zone>Z(?![A-Za-z])|[+-]\d\d:?\d\d)?(?![\d:])"
         ),
         _timestamp,
+    ),
+    SpanClass(
+        "dates to dates",
+        re.compile(
+            rf"{_BEFORE}{_FULL}{_TO}(?:(?P<year_>(?:1\d|20)\d\d)(?P=sign))?"
+            rf"(?P<month_>0?[1-9]|1[0-2])(?P=sign)(?P<day_>0?[1-9]|[12]\d|3[01]){_AFTER}"
+        ),
+        _dotted_days,
     ),
     SpanClass(
         "months to months",
@@ -147,6 +178,22 @@ DATES = (
         _date,
     ),
     SpanClass(
+        "days with a stroke",
+        re.compile(
+            rf"(?<![\d./-])(?:(?<=[请将定已应须拟会可]于)|(?<=截止)|(?=\d{{1,2}}/\d{{1,2}}{_OF_DAYS})){_MONTH}/{_DAY}(?![\d./-])"
+        ),
+        _date,
+    ),
+    SpanClass(
+        "days with a dot",
+        re.compile(
+            rf"(?<![\d./$¥-])(?:(?<=限)|(?<=[时期]间)|(?<=[时期]间[:：])|(?<=日期[:：])|(?<=有效期)|(?<=档期)|(?<=活动)"
+            rf"|(?=\d{{1,2}}\.\d{{1,2}}(?:{_TO}\d{{1,2}}\.\d{{1,2}})?{_OF_FEASTS})){_MONTH}\.{_DAY}"
+            rf"(?:{_TO}(?P<month_>0?[1-9]|1[0-2])\.(?P<day_>0?[1-9]|[12]\d|3[01]))?(?![\d.]|\s?(?:{AMOUNT}|[A-Za-z]))"
+        ),
+        _dotted_days,
+    ),
+    SpanClass(
         "days to days with strokes",
         re.compile(
             rf"(?<![\d./-]){_MONTH}/{_DAY}\s?[-–—~～]\s?(?P<month_>0?[1-9]|1[0-2])/(?P<day_>0?[1-9]|[12]\d|3[01])(?![\d./-]|\s?[=%])"
@@ -184,6 +231,21 @@ DATES = (
         _years,
     ),
     SpanClass(
+        "years before the era",
+        re.compile(
+            r"(?:(?<=公元)|(?<=[（(]))前(?P<first>\d{1,4})(?P<year>年?)"
+            r"(?:\s?[-–—~～－]{1,2}\s?(?P<era>(?:公元)?前?)(?P<last>\d{1,4})(?P<year_>年?))?(?![\d.])"
+        ),
+        _before_era,
+    ),
+    SpanClass(
+        "years of a dynasty",
+        re.compile(
+            r"(?<=[朝代国汉唐宋元明清隋周秦晋][（(])(?P<first>\d{1,4})(?P<between>[-–—～~]{1,2})(?P<last>\d{1,4})(?=年?[)）])"
+        ),
+        _years_of_era,
+    ),
+    SpanClass(
         "years of a life",
         re.compile(
             r"(?<=[（(])(?P<first>1\d{3}|20\d\d)(?P<between>[-–—]{1,2})(?P<last>1\d{3}|20\d\d)(?=[)）])"
@@ -193,7 +255,7 @@ DATES = (
     SpanClass(
         "years of an era",
         re.compile(
-            r"(?:(?<=公元)|(?<=公元前)|(?<=前))(?P<first>\d{1,4})(?P<between>[-–—~～至到])(?P<last>\d{1,4})(?=年)"
+            r"(?:(?<=公元)|(?<=公元前)|(?<=[（(，、；]前))(?P<first>\d{1,4})(?P<between>[-–—~～至到])(?P<last>\d{1,4})(?=年)"
         ),
         _years_of_era,
     ),
@@ -222,7 +284,10 @@ DATES = (
             # 618年 at the beginning of a clause is a year; elsewhere 276年 is a time.
             r"(?<![^于在自从至到，。；（、\s])[1-9](?:\d[1-9]|[1-9]0)年(?![前后间来以之多的])"
             r"|(?<=\d年[-–—至到])[1-9](?:\d[1-9]|[1-9]0)年(?![前后间来以之多的])"
-            r"|(?<!\d)\d\d年(?=0?\d{1,2}月)|(?<![\d.])(?:0\d|[6-9]\d)(?=级|届|版(?!本))"
+            r"|(?<!\d)\d\d年(?=0?\d{1,2}月)"
+            r"|(?<![\d.了过近约])[5-9]\d年(?=出生|生[的人]|入[学伍党职]|毕业|[款版](?!本))"
+            r"|(?<=[是辆台部我你他她属版])[5-9]\d年(?=的(?!历史|时[间光]|岁月|经[验历]|老|努力|奋斗|婚姻))"
+            r"|(?<![\d.])(?:0\d|[6-9]\d)(?=级|届|版(?!本))"
         ),
         _year,
     ),

@@ -14,8 +14,14 @@ _AFTER = (
     "报警|急救|火警|匪警|救护车|消防|热线|市民热线|电话|客服|来电|平台|短信|出警|指挥中心|调度|打来|接线|"
     "投诉|专线"
 )
+# These are no amounts even where nothing says that they are called.
+_KNOWN = r"(?:12306|123(?:15|45|33|66|20|21|28|48|55|56|58|78|80|88)|100(?:86|10)|955\d\d)"
 _NO_AMOUNT = rf"(?!\d|\.\d|\s?(?:{AMOUNT}))"
-_EXTENSION = r"(?:\s?(?:转|分机|-)\s?(?P<extension>\d{1,6})(?!\d|号|个))?"
+_KEYS = {"*": "星", "#": "井"}
+_EXTENSION = (
+    r"(?:\s?(?:转|分机|-)\s?(?P<extension>\d{1,6})(?!\d|号|个)"
+    r"|\s?[(（](?:转|分机)\s?(?P<bracketed>\d{1,6})[)）])?"
+)
 # A mobile number, one of a land line, one of a service.
 _PHONE = re.compile(
     r"(?:(?<!\d)(?:\+?86[\s-]?)?1[3-9]\d[\s-]?\d{4}[\s-]?\d{4}(?!\d)"
@@ -25,8 +31,9 @@ _PHONE = re.compile(
 
 
 def _phone(match: re.Match[str]) -> str:
-    extension = match["extension"]
-    number = match.string[match.start() : match.start("extension")] if extension else match[0]
+    kind = "bracketed" if match["bracketed"] else "extension"
+    extension = match[kind]
+    number = match.string[match.start() : match.start(kind)] if extension else match[0]
     said = ("加" if number.startswith("+") else "") + in_groups(number)
     return f"{said}转{by_digits(extension)}" if extension else said
 
@@ -49,5 +56,18 @@ CALLS = (
     ),
     SpanClass("services that are called", re.compile(rf"{_CALL}{_SERVICE}{_NO_AMOUNT}"), _digits),
     SpanClass("services", re.compile(rf"(?<![\d.]){_SERVICE}(?=\s?(?:{_AFTER}))"), _digits),
+    SpanClass(
+        "services that all know",
+        re.compile(rf"(?<![\d.,:/$¥A-Za-z·约近超达共-]){_KNOWN}(?![,:/-]\d|%){_NO_AMOUNT}"),
+        _digits,
+    ),
+    SpanClass(
+        "keys of a telephone",
+        re.compile(
+            r"(?<![A-Za-z\d*])\*\d{2,6}(?:\*\d{1,20}){0,3}#"
+            r"|(?<![A-Za-z\d.,-])\d{3,12}#(?![A-Za-z\d\u4e00-\u9fff])"
+        ),
+        lambda match: "".join(_KEYS.get(key) or by_digits(key) for key in match[0]),
+    ),
     SpanClass("services alone", re.compile(r"\A(?:11[09]|12[02]|114)\Z"), _digits),
 )

@@ -13,7 +13,8 @@ CLOCK = (
     r"(?:[:：](?P<second>[0-5]\d)(?:[.,](?P<part>\d{1,9}))?)?"
 )
 _ALONE, _END = r"(?<![\d.])(?<!\d[:：])", r"(?![\d:：])"
-_LENGTHS = "时长|用时|耗时|历时|片长|成绩为?|配速|计时|倒计时|全长|净时间"
+_MARATHONS = "半马|全马|马拉松"
+_LENGTHS = f"{_MARATHONS}|时长|用时|耗时|历时|片长|成绩为?|配速|计时|倒计时|全长|净时间"
 
 
 def small(written: str) -> str:
@@ -46,7 +47,8 @@ def _half(match: re.Match[str]) -> str:
 def _length(match: re.Match[str]) -> str:
     """Return 三分四十五秒 for 3:45 and 两小时零一分零九秒 for 2:01:09."""
     parts = re.findall(r"\d+", match["length"].partition(".")[0])
-    names = ("小时", "分", "秒")[-len(parts) :]
+    is_long = len(parts) > 2 or re.match(_MARATHONS, match["word"])
+    names = ("小时", "分", "秒")[0 if is_long else 1 :][: len(parts)]
     first = "两" if parts[0] in ("2", "02") else small(parts[0])
     said = [first, *map(sixtieth, parts[1:])]
     part = match["length"].partition(".")[2]
@@ -55,12 +57,28 @@ def _length(match: re.Match[str]) -> str:
     return match["word"] + "".join(map("".join, zip(said, names, strict=True)))
 
 
+def _marked(match: re.Match[str]) -> str | None:
+    """Return 五分三十秒 for 5'30", and feet and inches for the size of a person."""
+    if re.search(r"(?:身?高|尺寸)[^\d，。]{0,3}\Z", match.string[: match.start()][-6:]):
+        return f"{small(match['first'])}英尺{small(match['second'])}英寸"
+    return f"{small(match['first'])}分{sixtieth(match['second'])}秒"
+
+
+def _minute(match: re.Match[str]) -> str | None:
+    """Return the minute of a match; a mark that closes a quotation is none."""
+    if re.search(r"(?<!\d)'", match.string[max(0, match.start() - _QUOTED) : match.start()]):
+        return None
+    added = f"加{small(match['added'])}" if match["added"] else ""
+    return f"{small(match['first'])}{added}分钟"
+
+
 def _hours(match: re.Match[str]) -> str:
     first = "两" if match["first"] == "2" else chinese_number(match["first"])
     names = ("小时", "分") if "h" in match[0] else ("分", "秒")
     return f"{first}{names[0]}{sixtieth(match['second'] or match['third'])}{names[1]}"
 
 
+_QUOTED = 12  # characters before a mark that may close a quotation
 TIMES = (
     SpanClass(
         "hours and minutes in letters",
@@ -74,9 +92,21 @@ TIMES = (
         "lengths of time",
         re.compile(
             rf"(?P<word>(?:{_LENGTHS})(?:是|：|:|\s)?)"
-            r"(?P<length>\d{1,3}(?:[:：][0-5]\d){1,2}(?:\.\d{1,3})?)(?![\d:：])"
+            r"(?P<length>\d{1,3}(?:[:：][0-5]\d){1,2}(?:\.\d{1,3})?)'?(?![\d:：])"
         ),
         _length,
+    ),
+    SpanClass(
+        "minutes and seconds with marks",
+        re.compile(r"(?<![\d.°])(?P<first>\d{1,3})\s?['′]\s?(?P<second>[0-5]?\d)\s?(?:\"|″|''|′′)"),
+        _marked,
+    ),
+    SpanClass(
+        "minutes of a match",
+        re.compile(
+            r"(?<![\d.°A-Za-z/'′])(?P<first>\d{1,3})(?:\+(?P<added>\d{1,2}))?['′](?![\dA-Za-z'′])"
+        ),
+        _minute,
     ),
     SpanClass(
         "halves of the day",

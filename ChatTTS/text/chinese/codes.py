@@ -8,17 +8,23 @@ from ..numbers import chinese_digits, chinese_number
 from ..spans import SpanClass
 from .numbers import AMOUNT, by_digits, in_groups
 
+# Behind these stand digits alone, behind others letters as well.
+_PHONES = "传真|电话|热线|客服|手机号?码?|号码|座机|后四位|后4位"
 _LABELS = (
     "尾号|学号|工号|编号|单号|订单号?|卡号|账号|帐号|账户|身份证号?码?|证件号码?|证号|邮编|邮政编码|QQ号?|QQ群号?|微信号?|"
-    "验证码|密码|校验码|代码|传真|ISBN|序列号|流水号|运单号?|合同号|发票号码?|号码|电话|热线|客服|手机号?码?|群号|座机|"
-    "房号|门牌号|取件码|提取码|口令|分机号?|批号|批准文号|案号|会员号|取餐号|邀请码|激活码|端口号?|错误码|状态码|兑换码|序号|QQ群|后四位|后4位"
+    "验证码|密码|校验码|代码|ISBN|序列号|流水号|运单号?|合同号|发票号码?|群号|会议号|参会码|"
+    "房号|门牌号|取件码|提取码|口令|分机号?|批号|批准文号|案号|会员号|取餐号|邀请码|激活码|端口号?|错误码|状态码|兑换码|序号|QQ群|工单"
+    r"|[\u4e00-\u9fff]{1,3}(?:号|(?<![尺数鞋])码)(?=[:：])|(?<![A-Za-z])I[Dd]"
 )
+_IS = r"(?:就?是|为|：|:|#|\s){0,3}"
 _LABELLED = re.compile(
-    rf"(?P<label>(?:{_LABELS})(?:就?是|为|：|:|\s){{0,3}})"
+    rf"(?P<label>(?:{_LABELS}|{_PHONES}){_IS})"
     rf"(?P<number>\d[\d -]{{1,30}}\d[Xx]?|[A-Z]{{0,6}}-?\d{{3,12}})(?![\dA-Za-z.]|\s?(?:{AMOUNT}))"
 )
 _MIXED = re.compile(
-    rf"(?P<label>(?:{_LABELS}|(?<![A-Za-z])[Vv]信?)(?:就?是|为|：|:|\s){{0,3}})"
+    rf"(?P<label>(?:{_LABELS}|(?<![A-Za-z])[Vv]信?){_IS})"
+    # 密码10min内有效: a measure is none.
+    r"(?!\d{1,4}(?:min|[hsdwkg]|[GM]B|[kcm]m)(?![A-Za-z\d_-]))"
     r"(?P<number>(?=[A-Za-z_-]{0,20}\d)(?=\d{0,20}[A-Za-z_-])[A-Za-z\d_-]{3,30})(?![\w.])",
     re.ASCII,
 )
@@ -68,6 +74,14 @@ CODES = (
     SpanClass("numbers behind their label", _LABELLED, _labelled),
     SpanClass("passwords", _MIXED, _mixed),
     SpanClass(
+        "status codes",
+        re.compile(
+            rf"(?:(?<=HTTP)|(?<=HTTP\s)|(?<=返回)|(?<=返回\s)|(?<=报))[1-5]\d\d(?![\d.%]|\s?(?:{AMOUNT}))"
+            r"|(?<![\d.A-Za-z])[45]\d\d(?=\s?(?:错误|报错|页面|状态|Not|Bad|Internal|Gateway|Forbid|Unauth))"
+        ),
+        lambda match: chinese_digits(match[0]),
+    ),
+    SpanClass(
         "ports in a row",
         re.compile(r"(?<=端口)\s?\d{2,5}(?:[/、]\d{2,5}){1,9}(?!\d)"),
         lambda match: "、".join(map(chinese_digits, re.findall(r"\d+", match[0]))),
@@ -93,5 +107,15 @@ CODES = (
         lambda match: in_groups(match[0]),
     ),
 )
-# Behind all others: what has three parts may be a date.
-RELEASES = (SpanClass("releases", _VERSION, _version),)
+# Behind dates, which have three parts as well.
+RELEASES = (
+    SpanClass("releases", _VERSION, _version),
+    SpanClass(
+        "numbers in groups",
+        re.compile(
+            r"(?<![\w.-])(?:\d{2,6}(?:-\d{2,6}){2,5}|(?:20\d{6}|0\d{5,11}|\d{9,12})-\d{1,8})(?![\w.-])",
+            re.ASCII,
+        ),
+        lambda match: in_groups(match[0]),
+    ),
+)

@@ -7,7 +7,7 @@ import re
 from ..numbers import chinese_digits, chinese_number
 from ..readers import either
 from ..spans import SpanClass, fixed
-from .numbers import BETWEEN, WRITTEN, spoken
+from .numbers import AMOUNT, BETWEEN, WRITTEN, spoken
 
 _UNITS = {
     "m2": "平方米", "km2": "平方公里", "cm2": "平方厘米", "mm2": "平方毫米", "m3": "立方米",
@@ -98,12 +98,32 @@ def _part(match: re.Match[str]) -> str:
     return f"{below}分之{above}{_UNITS[match['unit']]}"
 
 
+def _tolerance(match: re.Match[str]) -> str:
+    """Return 二十六正负一摄氏度 for (26±1)℃."""
+    said = f"{chinese_number(match['middle'])}正负{chinese_number(match['around'])}"
+    unit = match["unit"]
+    return f"百分之{said}" if unit == "%" else said + _UNITS[unit]
+
+
+def _and_more(match: re.Match[str]) -> str:
+    number = match["number"]
+    return f"{spoken(number)}{'多' if number[-1] == '0' else '加'}{_UNITS[match['unit']]}"
+
+
 def _behind_power(match: re.Match[str]) -> str:
     divisor = match["divisor"]
     return _UNITS[match["unit"]] + (f"每{_DIVISORS[divisor]}" if divisor else "")
 
 
 MEASURES = (
+    SpanClass(
+        "tolerances",
+        re.compile(
+            rf"(?:[(（]\s?|(?<![\dA-Za-z.]))(?P<middle>{WRITTEN})\s?±\s?(?P<around>{WRITTEN})\s?[)）]?\s?"
+            rf"(?P<unit>{either((*_UNITS, '%'))})(?![A-Za-z0-9/])"
+        ),
+        _tolerance,
+    ),
     SpanClass(
         "parts of a unit",
         re.compile(
@@ -142,9 +162,31 @@ MEASURES = (
         fixed("每"),
     ),
     SpanClass(
+        "prices per a unit in letters",
+        re.compile(rf"(?<=\d[wWkK])/(?P<divisor>{either(_DIVISORS)})(?![A-Za-z0-9])"),
+        lambda match: f"每{_DIVISORS[match['divisor']]}",
+    ),
+    # 100+条 is more than a hundred; 5km+ as well.
+    SpanClass("and more", re.compile(rf"(?<=[0百千万亿])\+(?=\s?(?:{AMOUNT}))"), fixed("多")),
+    SpanClass(
+        "and more of a unit",
+        re.compile(
+            rf"(?<![A-Za-z\d.])(?P<number>{WRITTEN})\+\s?(?P<unit>{either(_UNITS)})(?![A-Za-z0-9])"
+        ),
+        _and_more,
+    ),
+    SpanClass(
         "parts of a metre or second",
         re.compile(r"(?<=\d[米秒])\d\d(?![\d.]|\s?[个次米秒分人])"),
         lambda match: chinese_digits(match[0]),
+    ),
+    SpanClass("terms in years", re.compile(r"(?<=\d)Y(?![A-Za-z\d])"), fixed("年期")),
+    SpanClass(
+        "inches",
+        re.compile(
+            r"(?<=\d)\s?[\"″](?=\s?(?:[AO]?LED|LCD|IPS|屏|显示|电视|笔记本|硬盘|晶圆|轮|披萨))"
+        ),
+        fixed("英寸"),
     ),
     SpanClass("degrees", re.compile(r"(?<=\d)\s?°"), fixed("度")),
     SpanClass("ten thousands", re.compile(r"(?<=\d)[wW](?![A-Za-z])"), fixed("万")),

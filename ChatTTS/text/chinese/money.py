@@ -18,16 +18,25 @@ _CURRENCIES = {
 }  # fmt: skip
 _SIGNS = ("€", "£", "$", "¥", "₩", "₽", "₹")
 _BEHIND = either(name for name in _CURRENCIES if name.isalpha() or name in _SIGNS)
+_AGAIN = r"(?:\s?(?:人民币|美元|美金|欧元|英镑|港元|港币|日元|新台币|台币|加元|澳元|[元块圆]))?"
+# Characters of Hong Kong and Taiwan, where $ is their own currency.
+_TRADITIONAL = re.compile(
+    "[這個們來時國說會為對過還後開關點見沒當將萬與從現動樣學麼兩經長應內進間問業產電話價錢號線車機場員買賣單網氣臺灣圓"
+    "優惠專櫃訂購體驗費達內幣隻條張門總]"
+)
 _SCALES = {"k": "千", "K": "千", "M": "百万", "m": "百万", "B": "十亿", "bn": "十亿"}
 _SCALE = rf"(?P<scale>千亿|百亿|十亿|千万|百万|十万|亿|万|千|百|(?:{either(_SCALES)})(?![A-Za-z]))?"
 _BEFORE = re.compile(
     rf"(?<![A-Za-z])(?P<name>{either(_CURRENCIES)})\s?(?P<minus>[-−]?)"
-    rf"(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?(?:(?P=name)\s?)?)?(?P<number>{WRITTEN}){_SCALE}"
+    rf"(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?(?:(?P=name)\s?)?)?(?P<number>{WRITTEN}){_SCALE}{_AGAIN}"
 )
 _AFTER = re.compile(
     rf"(?<![A-Za-z\d.])(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?)?(?P<number>{WRITTEN}){_SCALE}\s?"
     rf"(?P<minus>)(?P<name>{_BEHIND})(?![A-Za-z\d])"
 )
+
+
+_NEAR = 40  # characters around an amount
 
 
 def _say(match: re.Match[str]) -> str:
@@ -36,10 +45,28 @@ def _say(match: re.Match[str]) -> str:
     scale = _SCALES.get(match["scale"] or "", match["scale"] or "")
     minus = "负" if match["minus"] else ""
     amount = "两" if number == "2" else spoken(number)
-    return f"{minus}{low}{amount}{scale}{_CURRENCIES[match['name']]}"
+    name = _CURRENCIES[match["name"]]
+    if match["name"] == "$" and _TRADITIONAL.search(
+        match.string[max(0, match.start() - _NEAR) : match.end() + _NEAR]
+    ):
+        name = "元"
+    return f"{minus}{low}{amount}{scale}{name}"
+
+
+def _pair(match: re.Match[str]) -> str | None:
+    """Return 美元兑人民币 for USD/CNY."""
+    names = [_CURRENCIES.get(match[side]) for side in ("first", "second")]
+    if None in names:
+        return None
+    return "兑".join("人民币" if name == "元" else str(name) for name in names)
 
 
 MONEY = (
+    SpanClass(
+        "pairs of currencies",
+        re.compile(r"(?<![A-Za-z])(?P<first>[A-Z]{3})\s?/\s?(?P<second>[A-Z]{3})(?![A-Za-z])"),
+        _pair,
+    ),
     SpanClass("money", _BEFORE, _say),
     SpanClass("money before its name", _AFTER, _say),
     SpanClass(
@@ -52,5 +79,6 @@ MONEY = (
         re.compile(r"(?<![\d.])\d\d(?=折)"),
         lambda match: chinese_digits(match[0]) if match[0][1] != "0" else None,
     ),
+    SpanClass("instalments", re.compile(r"(?<=[元块\d])/(?=\d{1,3}期)"), fixed("分")),
     SpanClass("round sums", re.compile(r"(?<=\d)\.00?(?=元|块|美元|欧元|[万亿])"), fixed("")),
 )

@@ -71,8 +71,12 @@ NAMES = (
     ),
     SpanClass(
         "rooms behind their house",
-        re.compile(r"(?:(?<=[栋座幢])|(?<=单元))[1-9]\d{2,3}(?![\d.]|[号元米层平万亿个])"),
-        lambda match: by_digits(match[0]),
+        re.compile(
+            rf"(?:(?<=[栋座幢])|(?<=单元)|(?<=\d[层楼]))"
+            rf"(?:[1-9]\d{{2,3}}(?![\d.-]|[号元米层平万亿个]|\s?(?:{AMOUNT}))"
+            r"|\d{1,3}-\d{1,4}(?![\d.-]))"
+        ),
+        _room,
     ),
     SpanClass(
         "rooms in a row",
@@ -151,14 +155,38 @@ NAMES = (
         re.compile(r"(?<![\d.,A-Za-z])[1-9]\d{2,3}(?=[pP](?![A-Za-z\d]))"),
         lambda match: chinese_digits(match[0]),
     ),
-    # 666 and 88888, as people write them in a chat; 111 alone is a number.
     SpanClass(
-        "repeated digits",
+        "shops",
         re.compile(
-            rf"(?<![\d.,:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])([2-9])\1{{2,9}}"
+            r"(?<![\d.A-Za-z-])7-?11(?=便利|全家|罗森)|(?:(?<=[在去到从家逛进])|(?<=楼下))7-11"
+            rf"(?![\d.%-]|[题章层楼排期号周级班节至到]|\s?(?:{AMOUNT}))"
+        ),
+        lambda match: by_digits(match[0]),
+    ),
+    SpanClass(
+        "numbers of editions",
+        re.compile(r"(?<=第)(?:\d{5,12}|20\d\d-\d{1,3})(?=[期号])"),
+        lambda match: "杠".join(map(chinese_digits, match[0].split("-"))),
+    ),
+    # Sounds and greetings of chats: 666, 88888, 2333 (laughter), 886 (bye). 111 alone is a number.
+    SpanClass(
+        "numbers of chats",
+        re.compile(
+            rf"(?<![\d.,:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])"
+            rf"(?:([2-9])\1{{2,9}}|23{{2,9}}|5201314|1314)"
             rf"(?![\d%℃°]|[.,:/-]\d|\s?(?:{AMOUNT}))"
+            r"|(?<=[溜走下睡闪撤]了)886(?!\d)"
+            r"|(?<![\d.,:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])886"
+            r"(?=$|[^\d\u4e00-\u9fffA-Za-z.%+-]|[啦咯了])"
         ),
         lambda match: chinese_digits(match[0]),
+    ),
+    SpanClass(
+        "two numbers of one kind",  # 3/4号线, 1/2单元
+        re.compile(
+            r"(?<![\d./-])\d{1,3}(?:/\d{1,3}){1,4}(?=号[线楼门院口机桌窗柜]|单元|[栋幢班路楼](?!房))"
+        ),
+        lambda match: "、".join(map(chinese_number, match[0].split("/"))),
     ),
     # Days of shopping, kinds of universities, hours of work.
     SpanClass(

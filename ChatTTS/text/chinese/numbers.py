@@ -87,6 +87,16 @@ THOUSANDS = (
         _thousands_to,
     ),
     SpanClass(
+        "thousands and hundreds",  # 2k5, 1w2
+        re.compile(
+            r"(?<![A-Za-z\d.])(?P<number>[1-9]\d?)(?P<scale>[kw])(?P<rest>[1-9])(?![A-Za-z\d.])"
+        ),
+        lambda match: (
+            f"{'两' if match['number'] == '2' else chinese_number(match['number'])}"
+            f"{'千' if match['scale'] == 'k' else '万'}{chinese_digits(match['rest'])}"
+        ),
+    ),
+    SpanClass(
         "thousands",
         re.compile(
             r"(?<![A-Za-z\d.])(\d{1,4})(?:\.(\d{1,3}))?k"

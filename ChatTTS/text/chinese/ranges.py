@@ -32,6 +32,8 @@ RANGES = (
     SpanClass(
         "differences",
         re.compile(
+            # LPR-20BP: what is taken off has a unit.
+            r"(?<=[A-Z])\s?[-−]\s?(?=\d{1,4}(?:\.\d{1,4})?\s?(?:[Bb][Pp]s?(?![A-Za-z])|%|个?基点))|"
             r"(?<=\d)\s?-\s?(?=\d{1,9}\s?=)|(?<=\^\d)\s?-\s?(?=\d)|(?<=\d)-(?=\d{1,4}[abcxyz](?![A-Za-z]))"
             r"|(?<=[\d=+(-][abcnxyz])\s?-\s?(?=\d)"
             r"|(?<=(?<![A-Za-z])[a-z])\s?-\s?(?=[a-z](?![A-Za-z]))"

@@ -60,6 +60,14 @@ def _further(match: re.Match[str]) -> str | None:
     return _said(match) if goes_down or re.search(_SCORES, sentence) else None
 
 
+def _list_of_scores(match: re.Match[str]) -> str | None:
+    """Return the scores of sets; a list without one that goes down is of ranges."""
+    pairs = [tuple(map(int, pair)) for pair in re.findall(r"(\d+)-(\d+)", match[0])]
+    if not any(first > second for first, second in pairs):
+        return None
+    return re.sub(r"\d+", lambda number: chinese_number(number[0]), match[0].replace("-", "比"))
+
+
 def _pressure(match: re.Match[str]) -> str | None:
     high, low = match["high"], match["low"]
     before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
@@ -76,6 +84,16 @@ def _points(match: re.Match[str]) -> str:
     return f"{chinese_number(below)}分之{chinese_number(above)}"
 
 
+# Before dates: 12/3/7 behind these is none.
+RECORDS = (
+    SpanClass(
+        "records of a game",
+        re.compile(
+            r"(?P<word>(?:KDA|战绩)(?:为|是|[:：\s]){0,2})(?P<row>\d{1,3}(?:/\d{1,3}){2})(?![\d/.-])"
+        ),
+        lambda match: match["word"] + "杠".join(map(chinese_number, match["row"].split("/"))),
+    ),
+)
 RATIOS = (
     SpanClass(
         "blood pressure",
@@ -119,6 +137,13 @@ RATIOS = (
         "scores of a team",
         re.compile(rf"(?:{_TEAMS})\s?(?P<pair>\d{{1,3}}-\d{{1,3}})(?=$|[，。！？；\s])"),
         _said,
+    ),
+    SpanClass(
+        "lists of scores",
+        re.compile(
+            r"(?<![\d.-])\d{1,3}-\d{1,3}(?:[、,，/]\s?\d{1,3}-\d{1,3}){1,8}(?![\d.-]|[日天号])"
+        ),
+        _list_of_scores,
     ),
     SpanClass(
         "further scores",

@@ -27,9 +27,24 @@ _STANDARD = re.compile(
     r"(?P<year>(?:19|20)\d\d)(?![\d.-])"
 )
 _PAGE = re.compile(
-    r"(?<![A-Za-z])(?:[Pp]{1,2}\.\s?|(?<=[见第])[Pp]{1,2}\s?)"
-    r"(?P<first>\d{1,4})(?:[-–](?P<last>\d{1,4}))?(?![\d.])"
+    r"(?<![A-Za-z])(?:[Pp]{1,2}\.\s?|(?:(?<=[见第页])|(?<=[读看翻]到)|(?<=[课教][本材])|(?<=范围))[Pp]{1,2}\s?)"
+    r"(?P<first>\d{1,4})(?:\s?[-–~～至到]\s?(?:[Pp]{1,2}\.?\s?)?(?P<last>\d{1,4}))?(?![\d.])"
 )
+# "2019, 42(3): 453-468": a year, a volume with its issue, and pages.
+_VOLUME = re.compile(
+    r"(?<![\d.])(?P<year>(?:19|20)\d\d)\s?[,，;；]\s?(?P<volume>\d{1,4})\s?"
+    r"(?:[(（](?P<issue>\d{1,3})[)）]\s?)?[:：]\s?(?P<first>\d{1,6})(?:\s?[-–—]\s?(?P<last>\d{1,6}))?(?![\d.]*\d)"
+)
+# 第(三)项: the brackets divide nothing.
+_BRACKETED = re.compile(
+    r"(?<=第)[(（](?P<number>\d{1,3}|[一二三四五六七八九十百]{1,5})[)）](?=[项款条目点部节章类种])"
+)
+_OF_ALL = re.compile(
+    r"(?:(?<=第)|(?<=重试)|(?<=尝试)|(?<=步骤)|(?<=打卡))\s?(?P<part>\d{1,4})/(?P<all>\d{1,4})"
+    r"(?P<noun>[页章集回步轮题关次]?)(?![\d/.%])"
+)
+# 3-2节 goes down, so it is no range.
+_SECTION_INDEX = re.compile(r"(?<![\d.-])(?P<chapter>\d{1,2})-(?P<part>\d{1,2})(?=[节節](?!课))")
 _NUMBERED = {
     "No": "第{}", "NO": "第{}", "Vol": "第{}卷", "vol": "第{}卷", "Fig": "图{}", "fig": "图{}",
     "Ch": "第{}章", "Sec": "第{}节", "Eq": "式{}",
@@ -76,11 +91,35 @@ def _page(match: re.Match[str]) -> str:
     return f"第{chinese_number(match['first'])}{last}页"
 
 
+def _volume(match: re.Match[str]) -> str:
+    issue = f"第{chinese_number(match['issue'])}期，" if match["issue"] else ""
+    volume = f"第{chinese_number(match['volume'])}卷，{issue}"
+    return f"{chinese_digits(match['year'])}年，{volume}{_page(match)}"
+
+
+def _of_all(match: re.Match[str]) -> str:
+    part, every, noun = match.groups()
+    return f"{chinese_number(part)}{noun}，共{chinese_number(every)}{noun}"
+
+
+def _bracketed(match: re.Match[str]) -> str:
+    number = match["number"]
+    return chinese_number(number) if number.isdigit() and number.isascii() else number
+
+
+def _section_index(match: re.Match[str]) -> str | None:
+    return _say_index(match[0]) if int(match["chapter"]) >= int(match["part"]) else None
+
+
 REFERENCES = (
     SpanClass("figures and formulas", _NAMED, _named),
     SpanClass("further figures", _FURTHER, _further),
     SpanClass("standards", _STANDARD, _standard),
+    SpanClass("volumes and pages", _VOLUME, _volume),
     SpanClass("pages", _PAGE, _page),
+    SpanClass("numbers in brackets", _BRACKETED, _bracketed),
+    SpanClass("so much of so many parts", _OF_ALL, _of_all),
+    SpanClass("numbers of sections", _SECTION_INDEX, _section_index),
     SpanClass("numbered items", _ITEM, lambda match: f"{chinese_number(match['number'])}，"),
     SpanClass(
         "abbreviations of parts",

@@ -11,7 +11,7 @@ from ..spans import SpanClass, fixed
 _SYMBOLS = {
     "%": "百分号", "&": "和", "@": "艾特", "+": "加", "=": "等于", "×": "乘", "÷": "除以",
     "±": "正负", "≈": "约等于", "≤": "小于等于", "≥": "大于等于", "≠": "不等于", "°": "度",
-    "$": "美元", "€": "欧元", "£": "英镑", "¥": "元", "^": "的次方", "√": "根号", "∞": "无穷大",
+    "$": "美元", "€": "欧元", "£": "英镑", "¥": "元", "√": "根号", "∞": "无穷大",
     "∑": "求和", "∫": "积分", "∈": "属于", "∠": "角", "△": "三角形", "⊥": "垂直于", "∥": "平行于",
     "∵": "因为", "∴": "所以", "∪": "并", "∩": "交", "→": "到", "↑": "上升", "↓": "下降",
     "′": "分", "″": "秒",
@@ -30,11 +30,48 @@ def _power(match: re.Match[str]) -> str:
     return f"的{minus}{chinese_number(number) if number.isdigit() else number}次方"
 
 
+def _result(match: re.Match[str]) -> str:
+    sign = match["sign"]
+    if match.string[match.start() - 1] in "极端":
+        return {"+": "正", "-": "负"}.get(sign, sign)
+    if sign.startswith("++"):
+        return f"{'两' if len(sign) == 2 else chinese_number(str(len(sign)))}个加号"
+    return {"+": "阳性", "±": "可疑", "+/-": "可疑"}.get(sign, "阴性")
+
+
+# Faces, which say nothing: ^_^, (*^▽^*), T_T, >_<.
+_FACE = re.compile(
+    r"[(（]?\*?(?<![A-Za-z\d])(?:\^[_▽ωoO.]{0,2}\^|[TQ;Oo=>-]_{1,3}[TQ;Oo=<-](?![A-Za-z\d]))\*?[)）]?"
+)
+
 SIGNS = (
+    SpanClass("faces", _FACE, fixed("")),
+    SpanClass("quotients", re.compile(r"(?<==[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))"), fixed("除以")),
     SpanClass("powers", re.compile(r"\s?\^\s?(?P<exponent>-?\d{1,9}|[a-z]\b)", re.ASCII), _power),
     SpanClass("kinds of trade", _TRADE, lambda match: f"{match[1]} to {match[2]}"),
     SpanClass("names with a number sign", re.compile(r"(?<=(?<![A-Za-z])[A-Z])#"), fixed("井")),
     SpanClass("equations", re.compile(r"\s?==+\s?"), fixed("等于")),
+    SpanClass(
+        "numbers before their sign",
+        re.compile(r"(?<![\d.A-Za-z])(?P<number>\d{1,4})#(?![\dA-Za-z])"),
+        lambda match: f"{chinese_number(match['number'])}号",
+    ),
+    # Of a test: HBsAg(+), 巴氏征(-); a battery has poles.
+    SpanClass(
+        "positive and negative",
+        re.compile(r"(?<=[\w])[(（](?P<sign>\+{1,4}|[-−–]|±|\+/-)[)）]"),
+        _result,
+    ),
+    # com.foo.Bar, .NET: a dot between letters ends no sentence. Initials have none.
+    SpanClass(
+        "dots of initials",
+        re.compile(r"(?<=(?<![A-Za-z])[A-Za-z])\.(?=[A-Za-z](?![A-Za-z]))"),
+        fixed(""),
+    ),
+    SpanClass("dots of names", re.compile(r"(?<=[A-Za-z])\.(?=[A-Za-z])"), fixed("点")),
+    SpanClass(
+        "dots before names", re.compile(r"(?<![A-Za-z\d.])\.(?=NET(?![A-Za-z])|[a-z])"), fixed("点")
+    ),
     # p.25, Mr.王: a full stop behind letters ends no sentence.
     SpanClass(
         "dots behind letters", re.compile(r"(?<=[A-Za-z])\.(?=\d|[\u4e00-\u9fff])"), fixed(" ")

@@ -21,6 +21,7 @@ def read_addresses(text: str) -> str:
 
 def _say(match: re.Match[str]) -> str:
     said = re.sub(r"^(?:https?://)?(?:www\.)?", "", re.split(r"[?#]", match[0])[0]).rstrip("/")
+    said = re.sub(r":(?=\d)", "端口", said)
     said = re.sub(r"\d+", lambda digits: chinese_digits(digits[0]), said)
     for sign, word in _SIGNS:
         said = said.replace(sign, word)

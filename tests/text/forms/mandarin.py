@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
+from . import mandarin_dense
 from .form import Form
 from .saying import han, han_call, han_decimal, han_digits
 
@@ -266,4 +267,15 @@ def _symbols(rng: random.Random) -> Iterator[Form]:
     yield Form("符号", "y=2x-1", "y等于(二|两)x减一")
 
 
-_MAKERS = (_numbers, _versions, _dates, _money, _scores, _ranges, _names, _units, _symbols)
+_MAKERS = (
+    _numbers,
+    _versions,
+    _dates,
+    _money,
+    _scores,
+    _ranges,
+    _names,
+    _units,
+    _symbols,
+    *mandarin_dense.MAKERS,
+)

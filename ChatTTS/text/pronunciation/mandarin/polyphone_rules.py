@@ -4,12 +4,36 @@ from __future__ import annotations
 
 _NUMBERS = "零一二三四五六七八九十百千万亿两几半数多"
 _PEOPLE = "(?:我们?|你们?|您|他们?|她们?|人家|大家|咱们?)"
-_NAMED = "(?:先生|女士|小姐|老师)"
+_NAMED = (
+    "(?:先生|女士|小姐|太太|夫人|老师|教授|医生|大夫|律师|博士|院士|师傅|经理|总监|主任|[局处科校院所厂队]长|"
+    "书记|法官|警官|记者|同学|阿姨|叔叔|某(?![种些个事]))"
+)
+# What stands before a name, so that it is none of 小区 or 订单.
+_NAME_NEXT = "(?:^|[和与跟同找给对向由被问位名在叫请让了有的])"
+_SURNAME = "(?<!百)姓"
 _DEBTS = "钱债书给清款账贷"
 
 # A word, mostly a character; a pattern for the end of what is before it; its reading; and a pattern
 # for the beginning of what is behind it. The first rule of a word that fits is used.
 RULES: tuple[tuple[str, str, str, str], ...] = (
+    # 姓盖, and 薄女士: before the rules of these characters as words.
+    *((name, _SURNAME, reading, "") for name, reading in (
+        ("查", "zha1"), ("区", "ou1"), ("朴", "piao2"), ("盖", "ge3"), ("乐", "yue4"),
+        ("华", "hua4"), ("燕", "yan1"), ("薄", "bo2"), ("种", "chong2"), ("过", "guo1"),
+        ("哈", "ha3"), ("那", "na1"), ("召", "shao4"), ("员", "yun4"), ("黑", "he4"),
+        ("单", "shan4"), ("解", "xie4"), ("仇", "qiu2"), ("任", "ren2"), ("曾", "zeng1"),
+    )),
+    *((name, _NAME_NEXT, reading, _NAMED) for name, reading in (
+        ("区", "ou1"), ("单", "shan4"), ("解", "xie4"), ("仇", "qiu2"), ("任", "ren2"),
+        ("盖", "ge3"), ("华", "hua4"), ("燕", "yan1"), ("薄", "bo2"), ("肖", "xiao1"),
+    )),
+    ("查", "(?:^|[和与跟同位名])", "zha1", _NAMED),
+    ("查", "", "zha1", "良镛|济民|慎行"),
+    ("朴", "(?<![抱厚])", "piao2", "(?![刀树])"),
+    ("翟", "", "zhai2", ""),
+    ("缪", "", "miao4", ""),
+    ("长", "", "zhang3", f"孙(?:无忌|皇后|{_NAMED})"),
+    ("在行", "", "zai4 xing2", "[走驶进军动]"),
     ("得", "[挺顶禁撑]", "de5", "[住起过]"),
     ("著", "[知显昭卓名原译编]", "zhu4", ""),
     ("正当", "", "zheng4 dang1", "[我你他她它大人这两国全]"),
@@ -130,13 +154,6 @@ RULES: tuple[tuple[str, str, str, str], ...] = (
     ("冲", "", "chong4", "(?:着|[我你他她](?:笑|喊|发|吼|点头|挥))"),
     ("朝", "(?:清|明|唐|宋|元|汉|王|历)", "chao2", ""),
     ("分", "(?:水|养|成|过|部)", "fen4", ""),
-    ("肖", "^", "xiao1", _NAMED),
     ("曾", "^", "zeng1", "(?:先生|女士|小姐|老师|某|家|经理|总|国)"),
-    ("单", "^", "shan4", _NAMED),
-    ("任", "^", "ren2", "(?:先生|女士|小姐|老师|总)"),
-    ("解", "^", "xie4", _NAMED),
-    ("仇", "^", "qiu2", _NAMED),
-    ("区", "^", "ou1", _NAMED),
-    ("朴", "^", "piao2", _NAMED),
-    ("查", "^", "zha1", _NAMED),
+    ("任", "^", "ren2", "总"),
 )  # fmt: skip

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..errors import TextError, shown
 from ..utils.untrusted import read_json
+from .signs import EMOJI
 from .tags import map_plain, without_tags
 
 logger = logging.getLogger(__name__)
@@ -48,6 +49,10 @@ _FULL_WIDTH = str.maketrans(
 _SUBSTITUTES = {chr(code): str(mark) for code, mark in _PUBLISHED_MAP.items()} | {
     "?": "？.", "？": "?。", "!": "！.", "！": "!。", "…": ".", "⋯": ".", "—": ",", "–": ",",
 }  # fmt: skip
+
+# Signs of a meaning that have the category of marks, and signs that only adorn a text or divide it.
+_MEANT = frozenset("#%&@§¶‰‱′″")
+_ORNAMENT = re.compile(rf"[~^`|\u2500-\u25ff{EMOJI}]")
 
 _PLAIN_MARKS = {"，": ",", "、": ",", "。": "."}
 _SHOWN_LETTERS = 60
@@ -172,8 +177,22 @@ def lost_letters(text: str, kept: str, unknown: Collection[int] = ()) -> tuple[s
     return tuple(char for char in letters if beyond.match(char) or ord(char) in unknown)
 
 
+def lost_symbols(text: str, kept: str) -> tuple[str, ...]:
+    """Return the symbols of a text that has been read out, each once, in order.
+
+    No reader has said them, so they are left out. Emoji and ornaments do not count.
+    """
+    return tuple(
+        char
+        for char in dict.fromkeys(without_tags(text))
+        if (char in _MEANT or unicodedata.category(char) in ("Sm", "Sc", "So"))
+        and char not in kept
+        and not _ORNAMENT.match(char)
+    )
+
+
 def warn_of_lost_letters(left_out: Sequence[str]) -> None:
-    """Warn once of letters that were left out, if there are any; longer parts do not count."""
+    """Warn once of letters and symbols that were left out, if any; longer parts do not count."""
     letters = sorted(part for part in left_out if len(part) == 1)
     if letters:
         shown = "".join(letters[:_SHOWN_LETTERS]) + "..." * (len(letters) > _SHOWN_LETTERS)

@@ -19,6 +19,7 @@ from .characters import (
     inner_marks,
     language_of,
     lost_letters,
+    lost_symbols,
     published_characters,
     replace_homophones,
     unknown_characters,
@@ -53,7 +54,8 @@ class ReadText:
 
     Attributes:
         lines: without empty ones.
-        left_out: the letters and digits that the voice does not know, each once, in order.
+        left_out: the letters and digits that the voice does not know, each once, in order; behind
+            them the symbols that no reader said.
     """
 
     lines: list[str]
@@ -204,7 +206,9 @@ class Normalizer:
         whole = "".join(spoken)
         unknown = self._unknown(whole)
         spoken = [self._in_known_characters(line, unknown) for line in spoken]
-        left_out = lost_letters(whole, self._characters, unknown)
+        left_out = lost_letters(whole, self._characters, unknown) + lost_symbols(
+            whole, self._characters
+        )
         return ReadText([line for line in spoken if line], left_out)
 
     def _with_numbers_read(self, text: str) -> str:

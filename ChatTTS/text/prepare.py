@@ -29,8 +29,8 @@ class Prepared:
 
     Attributes:
         utterances: in order; none where the text has nothing to speak.
-        left_out: what the voice cannot speak, each once: letters and digits as they are read, and
-            the beginnings of words that are too long.
+        left_out: what the voice cannot speak, each once: letters and digits as they are read,
+            symbols, and the beginnings of words that are too long.
     """
 
     utterances: tuple[str, ...]

@@ -14,10 +14,10 @@ _PRODUCT = r"(?<=(?<![A-Za-z])(?:[b-df-hj-np-tv-z]{2}|a[txyz]))(?<!km|cm|mm|dm|n
 _POWER = re.compile(
     rf"(?:(?<=[\d)])|(?<=(?<![A-Za-z])[A-Za-ln-rt-z])|(?<==[a-z]{{2}})|{_PRODUCT})[⁰¹²³⁴-⁹⁻ⁿ]+"
 )
-_BASE = re.compile(r"[₀-₉](?=\d)", re.ASCII)
+_BASE = re.compile(r"[₀-₉](?=[\d⁰¹²³⁴-⁹])", re.ASCII)
 
-_EMOJI = r"\u2600-\u26ff\u2705-\u270d\u2728\u274c\u2753-\u2764\u2b50\u2b55\U0001f300-\U0001faff"
-_ONE_EMOJI = rf"[{_EMOJI}][\ufe0f\u20e3\U0001f3fb-\U0001f3ff]*"
+EMOJI = r"\u2600-\u26ff\u2705-\u270d\u2728\u274c\u2753-\u2764\u2b50\u2b55\U0001f300-\U0001faff"
+_ONE_EMOJI = rf"[{EMOJI}][\ufe0f\u20e3\U0001f3fb-\U0001f3ff]*"
 # One with its variations, a flag, or several that are joined to one picture; repetitions count
 # once.
 _PICTURE = re.compile(
@@ -31,6 +31,8 @@ _GREEK = re.compile(r"(?<![\u0370-\u03ff])[\u0391-\u03c9](?![\u0370-\u03ff])|[�
 _CHINESE_GREEK = {
     "α": "阿尔法", "β": "贝塔", "γ": "伽马", "δ": "德尔塔", "ε": "艾普西隆", "θ": "西塔",
     "λ": "兰姆达", "μ": "缪", "π": "派", "ρ": "柔", "σ": "西格马", "φ": "斐", "ω": "欧米伽",
+    "ζ": "泽塔", "η": "伊塔", "κ": "卡帕", "ν": "纽", "ξ": "克西", "τ": "陶", "χ": "希",
+    "ψ": "普西",
 }  # fmt: skip
 
 
@@ -62,7 +64,7 @@ def name_greek(text: str, language: str) -> str:
     def named(match: re.Match[str]) -> str:
         letter = {"∆": "δ", "µ": "μ"}.get(match[0], match[0].lower())
         if language == "zh":
-            return _CHINESE_GREEK.get(letter, "")
+            return _CHINESE_GREEK.get(letter, match[0])
         # "GREEK SMALL LETTER PI"
         return f" {unicodedata.name(letter, '').rpartition(' ')[2].lower()} "
 

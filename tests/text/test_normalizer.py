@@ -253,6 +253,14 @@ def test_only_what_has_no_reading_is_left_out() -> None:
     assert read.left_out == ("나", "라")
 
 
+@pytest.mark.parametrize(
+    ("text", "left_out"),
+    [("一个⊕，两个⊕ ●", ("⊕",)), ("Acme™ ⊗ 5 😀", ("™", "⊗")), ("3 > 2, 5% ~", ())],
+)
+def test_symbols_that_no_reader_said_are_named(text: str, left_out: tuple[str, ...]) -> None:
+    assert voice.read(text).left_out == left_out
+
+
 def test_a_voice_of_letters_keeps_the_published_rule() -> None:
     read = Normalizer().read_published("3 guests")
     assert (read.lines, read.left_out) == ([" guests"], ("3",))

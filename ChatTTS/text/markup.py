@@ -10,6 +10,8 @@ from .tags import map_plain
 
 _LINK = re.compile(r"!?(\[([^\[\]\n]+)\])\((?:https?:|mailto:|www\.|[./#])[^\s()\[\]]*\)")
 _COLOURS = re.compile(r"\x1b\[[0-9;]{1,20}[A-Za-z]")  # of a terminal
+# The year of a Chinese decree, such as [2023]12号, which is no control tag.
+_DECREE = re.compile(r"\[(\d{4})\](?=\s?第?\d{1,5}号)")
 _LINE_MARKS = (
     (re.compile(r"^[ \t]*(?:```|~~~)[ \t]*[\w+-]*[ \t]*$", re.MULTILINE), ""),  # code fences
     (re.compile(r"^[ \t]*(?:[-*_=][ \t]?){3,}$", re.MULTILINE), ""),  # rules
@@ -34,7 +36,8 @@ def strip_markup(text: str, known_tags: Collection[str] | None = None) -> str:
         # without spaces, the label and its neighbours could form a control tag
         return match[0] if known_tags and match[1] in known_tags else f" {match[2]} "
 
-    text = _LINK.sub(label, strip_html(_COLOURS.sub("", text)))
+    text = _DECREE.sub(r"〔\1〕", strip_html(_COLOURS.sub("", text)))
+    text = _LINK.sub(label, text)
     for pattern, replacement in _LINE_MARKS:
         text = pattern.sub(replacement, text)
     return map_plain(text, _without_inline_marks)

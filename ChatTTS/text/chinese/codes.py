@@ -12,7 +12,7 @@ from .numbers import AMOUNT, by_digits, in_groups
 _PHONES = "传真|电话|热线|客服|手机号?码?|号码|座机|后四位|后4位"
 _LABELS = (
     "尾号|学号|工号|编号|单号|订单号?|卡号|账号|帐号|账户|身份证号?码?|证件号码?|证号|邮编|邮政编码|QQ号?|QQ群号?|微信号?|"
-    "验证码|密码|校验码|代码|ISBN|序列号|流水号|运单号?|合同号|发票号码?|群号|会议号|参会码|"
+    "验证码|密码|校验码|代码|ISBN|序列号|流水号|运单号?|合同号|发票号码?|群号|会议号|参会码|ICP备|"
     "房号|门牌号|取件码|提取码|口令|分机号?|批号|批准文号|案号|会员号|取餐号|邀请码|激活码|端口号?|错误码|状态码|兑换码|序号|QQ群|工单"
     r"|[\u4e00-\u9fff]{1,3}(?:号|(?<![尺数鞋])码)(?=[:：])|(?<![A-Za-z])I[Dd]"
 )
@@ -45,7 +45,7 @@ def _labelled(match: re.Match[str]) -> str:
     number = match["number"]
     letters = re.match(r"[A-Z]*", number)
     said = in_groups(number) + number[-1:].strip("0123456789")
-    return match["label"] + (letters[0] if letters else "") + said
+    return match["label"].replace("#", "") + (letters[0] if letters else "") + said
 
 
 def _mixed(match: re.Match[str]) -> str:

@@ -78,7 +78,13 @@ def _measure(match: re.Match[str]) -> str | None:
 
 
 def _per(match: re.Match[str]) -> str:
-    return f"{match['unit']}每{_DIVISORS[match['divisor']]}"
+    unit = match["unit"]
+    return f"{_UNITS.get(unit, unit)}每{_DIVISORS[match['divisor']]}"
+
+
+def _weeks(match: re.Match[str]) -> str:
+    days = "两" if match["days"] == "2" else chinese_number(match["days"])
+    return f"{chinese_number(match['weeks'])}周加{days}天"
 
 
 def _arc(match: re.Match[str]) -> str | None:
@@ -140,7 +146,21 @@ MEASURES = (
         _behind_power,
     ),
     SpanClass("arcs", _ARC, _arc),
+    SpanClass(
+        "weeks and days",  # 16w+2d
+        re.compile(
+            r"(?<![A-Za-z\d.])(?P<weeks>\d{1,2})\s?[wW]\s?\+?\s?(?P<days>[0-6])\s?[dD](?![A-Za-z\d])"
+        ),
+        _weeks,
+    ),
     SpanClass("measures", _MEASURE, _measure),
+    SpanClass(
+        "units without a number",  # 单位kg/m³
+        re.compile(
+            rf"(?<![A-Za-z\d/=.^])(?P<unit>{either(_UNITS)})/(?P<divisor>{either(_DIVISORS)})(?![A-Za-z\d/])"
+        ),
+        _per,
+    ),
     SpanClass(
         "units in letters per something",
         re.compile(

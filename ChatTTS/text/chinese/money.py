@@ -80,5 +80,10 @@ MONEY = (
         lambda match: chinese_digits(match[0]) if match[0][1] != "0" else None,
     ),
     SpanClass("instalments", re.compile(r"(?<=[元块\d])/(?=\d{1,3}期)"), fixed("分")),
+    SpanClass(
+        "prices of several",
+        re.compile(r"(?:(?<=\.\d)|(?<=\.\d\d))/(?=\d{1,3}[件瓶盒袋包斤双条个只支片])"),
+        fixed("每"),
+    ),
     SpanClass("round sums", re.compile(r"(?<=\d)\.00?(?=元|块|美元|欧元|[万亿])"), fixed("")),
 )

@@ -40,6 +40,7 @@ RANGES = (
         ),
         fixed("减"),
     ),
+    SpanClass("numbers of sites", re.compile(r"(?<=\d号)-(?=\d{1,2}(?![\d.号日]))"), fixed("杠")),
     SpanClass(
         "spans of dates and measures",
         re.compile(
@@ -48,6 +49,12 @@ RANGES = (
         ),
         fixed("到"),
     ),
+    SpanClass(
+        "spans from the end of a month",  # 3月底-4月初
+        re.compile(r"(?<=[月年][底初末中])\s?[-–—~～]\s?(?=\d)|(?<=旬)\s?[-–—~～]\s?(?=\d)"),
+        fixed("到"),
+    ),
+    SpanClass("plus or minus", re.compile(r"\+/[-−]"), fixed("正负")),
     SpanClass("tildes", re.compile(r"(?<=[\d%])\s?[~～]\s?(?=-?[$¥A-Z]?\d)"), fixed("到")),
     SpanClass("strokes before a minus", re.compile(r"(?<=\d)/(?=-\d)"), fixed("到")),
     SpanClass("minuses", re.compile(rf"(?<![A-Za-z\d)）%])[-−](?={NUMBER})"), fixed("负")),

@@ -68,6 +68,17 @@ def _list_of_scores(match: re.Match[str]) -> str | None:
     return re.sub(r"\d+", lambda number: chinese_number(number[0]), match[0].replace("-", "比"))
 
 
+def _list_with_colons(match: re.Match[str]) -> str | None:
+    """Return the scores of sets where the sentence before speaks of a match; others are times."""
+    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
+    if not re.search(
+        rf"[决复]赛|[单双]打|混双|[男女][单双]|{_SCORES}", re.split("[。！？\n]", before)[-1]
+    ):
+        return None
+    scores = re.sub("[:：]", "比", match[0])
+    return re.sub(r"\d+", lambda number: chinese_number(number[0]), scores)
+
+
 def _pressure(match: re.Match[str]) -> str | None:
     high, low = match["high"], match["low"]
     before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
@@ -144,6 +155,13 @@ RATIOS = (
             r"(?<![\d.-])\d{1,3}-\d{1,3}(?:[、,，/]\s?\d{1,3}-\d{1,3}){1,8}(?![\d.-]|[日天号])"
         ),
         _list_of_scores,
+    ),
+    SpanClass(
+        "lists of scores with colons",
+        re.compile(
+            r"(?<![\d.:：-])\d{1,2}[:：]\d{1,2}(?:[、,，]\s?\d{1,2}[:：]\d{1,2}){1,8}(?![\d.:：-])"
+        ),
+        _list_with_colons,
     ),
     SpanClass(
         "further scores",

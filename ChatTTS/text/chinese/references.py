@@ -37,10 +37,10 @@ _VOLUME = re.compile(
 )
 # 第(三)项: the brackets divide nothing.
 _BRACKETED = re.compile(
-    r"(?<=第)[(（](?P<number>\d{1,3}|[一二三四五六七八九十百]{1,5})[)）](?=[项款条目点部节章类种])"
+    r"(?<=[一二三四五六七八九级])[(（](?P<class>\d{1,2}|[一二三四五六七八九十]{1,3})[)）](?=班)|(?<=第)[(（](?P<number>\d{1,3}|[一二三四五六七八九十百]{1,5})[)）](?=[项款条目点部节章类种])"
 )
 _OF_ALL = re.compile(
-    r"(?:(?<=第)|(?<=重试)|(?<=尝试)|(?<=步骤)|(?<=打卡))\s?(?P<part>\d{1,4})/(?P<all>\d{1,4})"
+    r"(?:(?<=第)|(?<=Day)|(?<=重试)|(?<=尝试)|(?<=步骤)|(?<=打卡))\s?(?P<part>\d{1,4})/(?P<all>\d{1,4})"
     r"(?P<noun>[页章集回步轮题关次]?)(?![\d/.%])"
 )
 # 3-2节 goes down, so it is no range.
@@ -103,8 +103,8 @@ def _of_all(match: re.Match[str]) -> str:
 
 
 def _bracketed(match: re.Match[str]) -> str:
-    number = match["number"]
-    return chinese_number(number) if number.isdigit() and number.isascii() else number
+    number = match["number"] or match["class"]
+    return chinese_number(number) if number.isascii() else number
 
 
 def _section_index(match: re.Match[str]) -> str | None:

@@ -30,6 +30,9 @@ def _keys(rng: random.Random) -> Iterator[Form]:
     yield Form("号码", f"按{a}#确认", f"按{han_call(a)}(井号?键?|号)确认|按{han(int(a))}号确认")
     yield Form("号码", f"拨*{a}#", f"拨星号?{han_call(a)}井号?键?")
     yield Form("号码", f"第2023{a}期", f"第{han_digits('2023' + a)}期")
+    yield Form("号码", f"京ICP备2023{a}号-1", f"京ICP备{han_call('2023' + a)}号(杠|之)?(一|幺)")
+    yield Form("号码", f"国办发[2023]{a}号", f"国办发二零二三{han(int(a))}号", True)
+    yield Form("号码", f"{b[0]}/{c[0]}号线", f"{han(int(b[0]))}{han(int(c[0]))}号线", True)
     yield Form("号码", "92#汽油", "九(十)?二号汽油")
     yield Form("号码", "返回404", "返回四零四")
     yield Form("号码", f"C幢12-{a[0]}", f"c幢十二(杠|之)?{han(int(a[0]))}")
@@ -44,6 +47,8 @@ def _days(rng: random.Random) -> Iterator[Form]:
     yield Form("日子", f"{m}.{d}大促", f"{day}大促")
     yield Form("日子", f"活动时间{m}.{d}-{m}.{d + 2}", f"活动时间{day}[到至]{later}")
     yield Form("日子", "（前259年—前210年）", "前二五九年[到至](公元)?前二一零年", True)
+    yield Form("日子", f"{m}-{d} 15:32签收", f"{day}十五点三十二分签收")
+    yield Form("日子", f"{m}月底-{m}月中旬", f"{han(m)}月底[到至]{han(m)}月中旬")
     yield Form("日子", "汉朝（前202—220）", "汉朝前二零二[到至]二二零", True)
     yield Form("日子", f"他是8{d % 9 + 1}年的", f"他是八{han(d % 9 + 1)}年的")
     yield Form("日子", f"提前{d}-{d + 2}年", f"提前{han(d)}[到至]{han(d + 2)}年")
@@ -72,6 +77,14 @@ def _records(rng: random.Random) -> Iterator[Form]:
     a, b = rng.randint(10, 28), rng.randint(3, 9)
     yield Form("记录", f"KDA {a}/{b}/{a + 1}", f"KDA{han(a)}杠?{han(b)}杠?{han(a + 1)}", True)
     yield Form("记录", f"梅西{a + 50}'破门", f"梅西第?{han(a + 50)}分钟?破门")
+    yield Form("记录", f"女双决赛{a}:19,19:{a}", f"女双决赛{han(a)}比十九十九比{han(a)}", True)
+    yield Form("记录", f"({a}-7,{b}-11)", f"{han(a)}比七{han(b)}比十一", True)
+    yield Form(
+        "记录",
+        f"孕{a}w+{b % 6 + 1}d",
+        f"孕{han(a)}周加?{han(b % 6 + 1).replace('二', '(二|两)')}天",
+    )
+    yield Form("记录", "单位kg/m³", "单位千克每立方米|单位每立方米千克")
     yield Form("记录", "抗体(+)", "抗体(阳性|加)", True)
     yield Form("记录", "抗原(-)", "抗原(阴性|减)", True)
     yield Form("记录", f"({a}±{b})℃", f"{han(a)}正负{han(b)}(摄氏)?度", True)

@@ -185,6 +185,12 @@ DATES = (
         _date,
     ),
     SpanClass(
+        "days in brackets behind a day of the week",
+        re.compile(rf"(?<=[周期][一二三四五六日][(（]){_MONTH}[./]{_DAY}(?=[)）])"),
+        _date,
+    ),
+    SpanClass("years in brackets", re.compile(r"(?<=[(（])[1-9]\d{2}(?=年[)）])"), _digits),
+    SpanClass(
         "days before a time of day",
         re.compile(rf"(?<![\d./-]){_MONTH}-{_DAY}(?=\s\d{{1,2}}[:：]\d\d)"),
         _date,

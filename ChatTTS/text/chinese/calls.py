@@ -8,7 +8,7 @@ from ..spans import SpanClass
 from .numbers import AMOUNT, by_digits, in_groups
 
 _SERVICE = r"(?:11[0-9]|12[02]|12[13]\d{2}|9[56]\d{3,4}|100(?:86|10|00|01|50)|1[02]0\d{2})"
-_DIAL = "(?:(?<=拨打)|(?<=拨)|(?<=致电)|(?<=呼叫)|(?<=拨打了)|(?<=拨了))"
+_DIAL = "(?:(?<=致電)|(?<=撥打)|(?<=拨打)|(?<=拨)|(?<=致电)|(?<=呼叫)|(?<=拨打了)|(?<=拨了))"
 _CALL = "(?:(?<=打)|(?<=打了)|(?<=叫)|(?<=叫了)|(?<=喊)|(?<=联系)|(?<=咨询)|(?<=给)|(?<=按))"
 _AFTER = (
     "报警|急救|火警|匪警|救护车|消防|热线|市民热线|电话|客服|来电|平台|短信|出警|指挥中心|调度|打来|接线|"
@@ -51,8 +51,8 @@ CALLS = (
     ),
     SpanClass(
         "numbers that are dialled",
-        re.compile(rf"{_DIAL}\s?\d{{3,12}}{_NO_AMOUNT}"),
-        _digits,
+        re.compile(rf"{_DIAL}\s?\d{{3,12}}(?:\s\d{{3,4}}){{0,2}}{_NO_AMOUNT}"),
+        lambda match: in_groups(match[0]),
     ),
     SpanClass("services that are called", re.compile(rf"{_CALL}{_SERVICE}{_NO_AMOUNT}"), _digits),
     SpanClass("services", re.compile(rf"(?<![\d.]){_SERVICE}(?=\s?(?:{_AFTER}))"), _digits),

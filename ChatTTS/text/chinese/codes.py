@@ -19,7 +19,8 @@ _LABELS = (
 _IS = r"(?:就?是|为|：|:|#|\s){0,3}"
 _LABELLED = re.compile(
     rf"(?P<label>(?:{_LABELS}|{_PHONES}){_IS})"
-    rf"(?P<number>\d[\d -]{{1,30}}\d[Xx]?|[A-Z]{{0,6}}-?\d{{3,12}})(?![\dA-Za-z.]|\s?(?:{AMOUNT}))"
+    rf"(?P<number>\d[\d -]{{1,30}}\d[Xx]?|[A-Z]{{0,6}}-?\d{{3,12}})"
+    rf"(?![\dA-Za-z.]|-\d|\s?(?:{AMOUNT}))"
 )
 _MIXED = re.compile(
     rf"(?P<label>(?:{_LABELS}|(?<![A-Za-z])[Vv]信?){_IS})"

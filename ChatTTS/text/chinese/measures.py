@@ -200,6 +200,11 @@ MEASURES = (
         re.compile(r"(?<=\d[米秒])\d\d(?![\d.]|\s?[个次米秒分人])"),
         lambda match: chinese_digits(match[0]),
     ),
+    SpanClass(
+        "days in letters",
+        re.compile(r"(?<=\d)d(?![A-Za-z\d]|打印|电影|建模|动画|效果|眼镜|模型|游戏|渲染)"),
+        fixed("天"),
+    ),
     SpanClass("terms in years", re.compile(r"(?<=\d)Y(?![A-Za-z\d])"), fixed("年期")),
     SpanClass(
         "inches",

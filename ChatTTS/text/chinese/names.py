@@ -89,6 +89,16 @@ NAMES = (
         _room,
     ),
     SpanClass(
+        "names to names",  # C1-C37, P25-P50
+        re.compile(
+            r"(?<![A-Za-z\d.-])(?P<letter>[A-Z])(?P<first>\d{1,3})\s?[-–—~～]\s?(?P=letter)(?P<last>\d{1,3})(?![\dA-Za-z.-])"
+        ),
+        lambda match: (
+            f"{match['letter']}{chinese_number(match['first'])}到"
+            f"{match['letter']}{chinese_number(match['last'])}"
+        ),
+    ),
+    SpanClass(
         "roads",
         re.compile(
             rf"(?<![A-Za-z\d.])[GSXY]\d{{1,4}}(?={_WAYS})|(?<![A-Za-z\d.])\d{{3}}(?=[国省县乡]道)"
@@ -105,7 +115,7 @@ NAMES = (
         "flights",
         re.compile(
             r"(?<![A-Za-z\d])(?:[A-Z]{2}|[A-Z]\d|\d[A-Z])\s?\d{3,4}(?=次?航班|次|号?客机|班机)"
-            r"|(?:(?<=航班)|(?<=航班号)|(?<=航班：)|(?<=航班号：))[A-Z]{2}\s?\d{3,4}(?!\d)"
+            r"|(?:(?<=[东南国川海厦深山]航)|(?<=航班)|(?<=航班号)|(?<=航班：)|(?<=航班号：))(?:[A-Z]{2}|\d[A-Z])\s?\d{3,4}(?!\d)"
         ),
         _each_digit,
     ),

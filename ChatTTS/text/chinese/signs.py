@@ -56,6 +56,7 @@ SIGNS = (
         re.compile(r"(?<![\d.A-Za-z])(?P<number>\d{1,4})#(?![\dA-Za-z])"),
         lambda match: f"{chinese_number(match['number'])}号",
     ),
+    SpanClass("keys", re.compile(r"(?<=\d)#(?![\dA-Za-z\u4e00-\u9fff])"), fixed("井")),
     SpanClass("topics", re.compile(r"#(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])#(?!\d)"), fixed("")),
     # Of a test: HBsAg(+), 巴氏征(-); a battery has poles.
     SpanClass(

@@ -84,6 +84,8 @@ def _records(rng: random.Random) -> Iterator[Form]:
         f"孕{a}w+{b % 6 + 1}d",
         f"孕{han(a)}周加?{han(b % 6 + 1).replace('二', '(二|两)')}天",
     )
+    yield Form("记录", f"C{a}-C{a + 9}", f"C{han(a)}[到至]C{han(a + 9)}")
+    yield Form("记录", f"用药×{b}d", f"用药乘{han(b)}天")
     yield Form("记录", "单位kg/m³", "单位千克每立方米|单位每立方米千克")
     yield Form("记录", "抗体(+)", "抗体(阳性|加)", True)
     yield Form("记录", "抗原(-)", "抗原(阴性|减)", True)

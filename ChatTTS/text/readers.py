@@ -15,11 +15,22 @@ logger = logging.getLogger(__name__)
 Rule = tuple[re.Pattern[str], "str | Callable[[re.Match[str]], str]"]
 
 
+DIGIT = re.compile(r"\d")
+
+
 class Reader(NamedTuple):
-    """A kind of notation, as a warning names it, and the function that puts it into words."""
+    """A reader of one kind of notation.
+
+    Attributes:
+        kind: as a warning names it.
+        read: puts it into words.
+        needs_digits: whether it leaves every text without a digit as it is. Most texts have no
+            digit, and it is not asked for them.
+    """
 
     kind: str
     read: Callable[[str], str]
+    needs_digits: bool = False
 
 
 def either(names: Iterable[str]) -> str:
@@ -41,6 +52,9 @@ def read_all(text: str, readers: Sequence[Reader]) -> str:
     reading of one notation, and not a book.
     """
     for reader in readers:
+        # Asked each time, since a reader may write digits, such as those of a power.
+        if reader.needs_digits and not DIGIT.search(text):
+            continue
         try:
             text = reader.read(text)
         except Exception as error:  # a fault of ours that no test has found

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..errors import shown
+from .readers import DIGIT
 
 logger = logging.getLogger(__name__)
 
@@ -23,11 +24,14 @@ class SpanClass(NamedTuple):
         kind: as a warning names it.
         pattern: matches a span. What it only looks at is no part of the span.
         say: returns the words of a match, or ``None`` where it is no form of this class after all.
+        without_digits: whether a text without a digit may have a span. Most texts have no digit,
+            and most classes are not looked for in them.
     """
 
     kind: str
     pattern: re.Pattern[str]
     say: Callable[[re.Match[str]], str | None]
+    without_digits: bool = False
 
 
 class Span(NamedTuple):
@@ -52,7 +56,10 @@ def find_spans(text: str, classes: Sequence[SpanClass]) -> list[Span]:
     """
     taken = bytearray(len(text))
     spans: list[Span] = []
+    has_digits = DIGIT.search(text) is not None
     for each in classes:
+        if not has_digits and not each.without_digits:
+            continue
         try:
             for match in each.pattern.finditer(text):
                 start, end = match.span()

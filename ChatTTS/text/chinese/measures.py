@@ -160,6 +160,7 @@ MEASURES = (
             rf"(?<![A-Za-z\d/=.^])(?P<unit>{either(_UNITS)})/(?P<divisor>{either(_DIVISORS)})(?![A-Za-z\d/])"
         ),
         _per,
+        without_digits=True,
     ),
     SpanClass(
         "units in letters per something",
@@ -168,6 +169,7 @@ MEASURES = (
             rf"(?P<divisor>{either(_DIVISORS)})(?![A-Za-z0-9])"
         ),
         _per,
+        without_digits=True,
     ),
     SpanClass(
         "units per something",
@@ -175,6 +177,7 @@ MEASURES = (
             rf"(?<=[\d百千万亿])(?P<unit>[\u4e00-\u9fff]{{0,3}})\s?/\s?(?={_CHINESE_DIVISORS})"
         ),
         lambda match: f"{match['unit']}每",
+        without_digits=True,
     ),
     SpanClass(
         "prices per something",
@@ -187,7 +190,12 @@ MEASURES = (
         lambda match: f"每{_DIVISORS[match['divisor']]}",
     ),
     # 100+条 is more than a hundred; 5km+ as well.
-    SpanClass("and more", re.compile(rf"(?<=[0百千万亿])\+(?=\s?(?:{AMOUNT}))"), fixed("多")),
+    SpanClass(
+        "and more",
+        re.compile(rf"(?<=[0百千万亿])\+(?=\s?(?:{AMOUNT}))"),
+        fixed("多"),
+        without_digits=True,
+    ),
     SpanClass(
         "and more of a unit",
         re.compile(

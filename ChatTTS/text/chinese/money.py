@@ -66,6 +66,7 @@ MONEY = (
         "pairs of currencies",
         re.compile(r"(?<![A-Za-z])(?P<first>[A-Z]{3})\s?/\s?(?P<second>[A-Z]{3})(?![A-Za-z])"),
         _pair,
+        without_digits=True,
     ),
     SpanClass("money", _BEFORE, _say),
     SpanClass("money before its name", _AFTER, _say),

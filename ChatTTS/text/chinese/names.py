@@ -123,6 +123,7 @@ NAMES = (
         "plates",
         re.compile(rf"[{_PROVINCES}][A-Z][·\s-]?[A-Z\d]{{5,6}}(?![A-Za-z\d])"),
         _each_digit,
+        without_digits=True,
     ),
     SpanClass(
         "institutions and events",

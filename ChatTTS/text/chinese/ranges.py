@@ -39,6 +39,7 @@ RANGES = (
             r"|(?<=(?<![A-Za-z])[a-z])\s?-\s?(?=[a-z](?![A-Za-z]))"
         ),
         fixed("减"),
+        without_digits=True,
     ),
     SpanClass("numbers of sites", re.compile(r"(?<=\d号)-(?=\d{1,2}(?![\d.号日]))"), fixed("杠")),
     SpanClass(
@@ -54,7 +55,7 @@ RANGES = (
         re.compile(r"(?<=[月年][底初末中])\s?[-–—~～]\s?(?=\d)|(?<=旬)\s?[-–—~～]\s?(?=\d)"),
         fixed("到"),
     ),
-    SpanClass("plus or minus", re.compile(r"\+/[-−]"), fixed("正负")),
+    SpanClass("plus or minus", re.compile(r"\+/[-−]"), fixed("正负"), without_digits=True),
     SpanClass("tildes", re.compile(r"(?<=[\d%])\s?[~～]\s?(?=-?[$¥A-Z]?\d)"), fixed("到")),
     SpanClass("strokes before a minus", re.compile(r"(?<=\d)/(?=-\d)"), fixed("到")),
     SpanClass("minuses", re.compile(rf"(?<![A-Za-z\d)）%])[-−](?={NUMBER})"), fixed("负")),
@@ -64,8 +65,20 @@ RANGES = (
         _dash,
     ),
     SpanClass("about", re.compile(rf"(?<![\dA-Za-z%])[~～≈]\s?{_AMOUNT_NEXT}"), fixed("约")),
-    SpanClass("at most", re.compile(rf"\s?(?:≤|<=|⩽|≦)\s?{_AMOUNT_NEXT}"), fixed("小于等于")),
-    SpanClass("at least", re.compile(rf"\s?(?:≥|>=|⩾|≧)\s?{_AMOUNT_NEXT}"), fixed("大于等于")),
-    SpanClass("less", re.compile(rf"\s?<\s?{_AMOUNT_NEXT}"), fixed("小于")),
-    SpanClass("more", re.compile(rf"(?<![-=<])\s?>\s?{_AMOUNT_NEXT}"), fixed("大于")),
+    SpanClass(
+        "at most",
+        re.compile(rf"\s?(?:≤|<=|⩽|≦)\s?{_AMOUNT_NEXT}"),
+        fixed("小于等于"),
+        without_digits=True,
+    ),
+    SpanClass(
+        "at least",
+        re.compile(rf"\s?(?:≥|>=|⩾|≧)\s?{_AMOUNT_NEXT}"),
+        fixed("大于等于"),
+        without_digits=True,
+    ),
+    SpanClass("less", re.compile(rf"\s?<\s?{_AMOUNT_NEXT}"), fixed("小于"), without_digits=True),
+    SpanClass(
+        "more", re.compile(rf"(?<![-=<])\s?>\s?{_AMOUNT_NEXT}"), fixed("大于"), without_digits=True
+    ),
 )

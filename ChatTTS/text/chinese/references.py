@@ -117,7 +117,7 @@ REFERENCES = (
     SpanClass("standards", _STANDARD, _standard),
     SpanClass("volumes and pages", _VOLUME, _volume),
     SpanClass("pages", _PAGE, _page),
-    SpanClass("numbers in brackets", _BRACKETED, _bracketed),
+    SpanClass("numbers in brackets", _BRACKETED, _bracketed, without_digits=True),
     SpanClass("so much of so many parts", _OF_ALL, _of_all),
     SpanClass("numbers of sections", _SECTION_INDEX, _section_index),
     SpanClass("numbered items", _ITEM, lambda match: f"{chinese_number(match['number'])}，"),

@@ -45,45 +45,84 @@ _FACE = re.compile(
 )
 
 SIGNS = (
-    SpanClass("faces", _FACE, fixed("")),
-    SpanClass("quotients", re.compile(r"(?<==[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))"), fixed("除以")),
-    SpanClass("powers", re.compile(r"\s?\^\s?(?P<exponent>-?\d{1,9}|[a-z]\b)", re.ASCII), _power),
+    SpanClass("faces", _FACE, fixed(""), without_digits=True),
+    SpanClass(
+        "quotients",
+        re.compile(r"(?<==[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))"),
+        fixed("除以"),
+        without_digits=True,
+    ),
+    SpanClass(
+        "powers",
+        re.compile(r"\s?\^\s?(?P<exponent>-?\d{1,9}|[a-z]\b)", re.ASCII),
+        _power,
+        without_digits=True,
+    ),
     SpanClass("kinds of trade", _TRADE, lambda match: f"{match[1]} to {match[2]}"),
-    SpanClass("names with a number sign", re.compile(r"(?<=(?<![A-Za-z])[A-Z])#"), fixed("井")),
-    SpanClass("equations", re.compile(r"\s?==+\s?"), fixed("等于")),
+    SpanClass(
+        "names with a number sign",
+        re.compile(r"(?<=(?<![A-Za-z])[A-Z])#"),
+        fixed("井"),
+        without_digits=True,
+    ),
+    SpanClass("equations", re.compile(r"\s?==+\s?"), fixed("等于"), without_digits=True),
     SpanClass(
         "numbers before their sign",
         re.compile(r"(?<![\d.A-Za-z])(?P<number>\d{1,4})#(?![\dA-Za-z])"),
         lambda match: f"{chinese_number(match['number'])}号",
     ),
     SpanClass("keys", re.compile(r"(?<=\d)#(?![\dA-Za-z\u4e00-\u9fff])"), fixed("井")),
-    SpanClass("topics", re.compile(r"#(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])#(?!\d)"), fixed("")),
+    SpanClass(
+        "topics",
+        re.compile(r"#(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])#(?!\d)"),
+        fixed(""),
+        without_digits=True,
+    ),
     # Of a test: HBsAg(+), 巴氏征(-); a battery has poles.
     SpanClass(
         "positive and negative",
         re.compile(r"(?<=[\w])[(（](?P<sign>\+{1,4}|[-−–]|±|\+/-)[)）]"),
         _result,
+        without_digits=True,
     ),
     # com.foo.Bar, .NET: a dot between letters ends no sentence. Initials have none.
     SpanClass(
         "dots of initials",
         re.compile(r"(?<=(?<![A-Za-z])[A-Za-z])\.(?=[A-Za-z](?![A-Za-z]))"),
         fixed(""),
+        without_digits=True,
     ),
-    SpanClass("dots of names", re.compile(r"(?<=[A-Za-z])\.(?=[A-Za-z])"), fixed("点")),
     SpanClass(
-        "dots before names", re.compile(r"(?<![A-Za-z\d.])\.(?=NET(?![A-Za-z])|[a-z])"), fixed("点")
+        "dots of names",
+        re.compile(r"(?<=[A-Za-z])\.(?=[A-Za-z])"),
+        fixed("点"),
+        without_digits=True,
+    ),
+    SpanClass(
+        "dots before names",
+        re.compile(r"(?<![A-Za-z\d.])\.(?=NET(?![A-Za-z])|[a-z])"),
+        fixed("点"),
+        without_digits=True,
     ),
     # p.25, Mr.王: a full stop behind letters ends no sentence.
     SpanClass(
-        "dots behind letters", re.compile(r"(?<=[A-Za-z])\.(?=\d|[\u4e00-\u9fff])"), fixed(" ")
+        "dots behind letters",
+        re.compile(r"(?<=[A-Za-z])\.(?=\d|[\u4e00-\u9fff])"),
+        fixed(" "),
+        without_digits=True,
     ),
-    SpanClass("divisions", re.compile(r"\s?÷\s?"), fixed("除以")),
-    SpanClass("at least", re.compile(r"\s?(?:≥|>=|⩾|≧)\s?"), fixed("大于等于")),
-    SpanClass("at most", re.compile(r"\s?(?:≤|<=|⩽|≦)\s?"), fixed("小于等于")),
-    SpanClass("differences", re.compile(r"\s?(?:≠|!=)\s?"), fixed("不等于")),
-    SpanClass("more", re.compile(r"(?<=[\w)])\s?(?<!-)>\s?(?=[\w(])"), fixed("大于")),
-    SpanClass("less", re.compile(r"(?<=[\w)])\s?<\s?(?=[\w(-])"), fixed("小于")),
+    SpanClass("divisions", re.compile(r"\s?÷\s?"), fixed("除以"), without_digits=True),
+    SpanClass(
+        "at least", re.compile(r"\s?(?:≥|>=|⩾|≧)\s?"), fixed("大于等于"), without_digits=True
+    ),
+    SpanClass("at most", re.compile(r"\s?(?:≤|<=|⩽|≦)\s?"), fixed("小于等于"), without_digits=True),
+    SpanClass("differences", re.compile(r"\s?(?:≠|!=)\s?"), fixed("不等于"), without_digits=True),
+    SpanClass(
+        "more", re.compile(r"(?<=[\w)])\s?(?<!-)>\s?(?=[\w(])"), fixed("大于"), without_digits=True
+    ),
+    SpanClass(
+        "less", re.compile(r"(?<=[\w)])\s?<\s?(?=[\w(-])"), fixed("小于"), without_digits=True
+    ),
     SpanClass(
         "numbers with their sign",
         re.compile(r"#\s?(?P<number>\d{1,9})"),
@@ -98,6 +137,7 @@ SIGNS = (
         "products",
         re.compile(r"(?<=[\d)])\s?[xX]\s?(?=[\d(])|(?<=[\dA-Za-z)])\s?[×*]\s?(?=[\d(])"),
         fixed("乘"),
+        without_digits=True,
     ),
     SpanClass(
         "hyphens at letters",

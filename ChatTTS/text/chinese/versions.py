@@ -18,4 +18,4 @@ def _say(match: re.Match[str]) -> str | None:
     return _BESIDE_HAN.sub("", say_name(bare, chinese_number, "点", "点", " "))
 
 
-VERSIONS = (SpanClass("names with dots", DOTTED, _say),)
+VERSIONS = (SpanClass("names with dots", DOTTED, _say, without_digits=True),)

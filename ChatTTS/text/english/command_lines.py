@@ -32,6 +32,7 @@ COMMAND_LINES = (
             re.ASCII,
         ),
         _say,
+        without_digits=True,
     ),
     SpanClass(
         "options",
@@ -40,6 +41,7 @@ COMMAND_LINES = (
             r"(?![\w'’-])"
         ),
         _say,
+        without_digits=True,
     ),
     SpanClass(
         "bounds of versions",

@@ -37,40 +37,53 @@ COMPARISONS = (
             r"(?:(?<=[=<>(])|(?<=[=<>] ))-(?=[a-z]\b)"
         ),
         fixed(" minus "),
+        without_digits=True,
     ),
-    SpanClass("calls less something", re.compile(r"(?<=\)) - (?=\d|[a-z]\b)"), _minus),
+    SpanClass(
+        "calls less something", re.compile(r"(?<=\)) - (?=\d|[a-z]\b)"), _minus, without_digits=True
+    ),
     # The bracket behind what it is applied to stays.
     SpanClass(
         "functions",
         re.compile(r"\b([OΘΩ])\((?=[\w√])|\b([fgh])\((?=[a-z]\))"),
         lambda match: f"{match[1] or match[2]} of ",
+        without_digits=True,
     ),
     SpanClass(
         "statistics",
         re.compile(r"\b([FtrZ])\((?=\d{1,3}(?:, ?\d{1,4})?\)\s?[=<>])"),
         lambda match: f"{match[1]} of ",
     ),
-    SpanClass("remainders", re.compile(r"(?<=[A-Za-z)\]]) % (?=[\w(])"), fixed(" modulo ")),
+    SpanClass(
+        "remainders",
+        re.compile(r"(?<=[A-Za-z)\]]) % (?=[\w(])"),
+        fixed(" modulo "),
+        without_digits=True,
+    ),
     SpanClass(
         "arrows",
         re.compile(
             r"(?<=\d)\s?-{1,2}>\s?(?=[\d.$€£-])|(?<=\d[A-Za-z%])-{1,2}>(?=\d)|(?<=\S)\s-{1,2}>\s(?=\S)"
         ),
         fixed(" to "),
+        without_digits=True,
     ),
     SpanClass(
         "quotients",
         re.compile(r"(?<![\w/])(?<=[\s(=-])(\d{1,3}|[xyzuvkq])/(?!\1)([xyzuvkq])(?![\w/])"),
         _over,
+        without_digits=True,
     ),
     SpanClass(
         "less than",
         re.compile(rf"(?<=\s)<(?=\s)|{_UNKNOWN}<(?=[a-z0-9]\b)|(?<!<)<{_AMOUNT}"),
         fixed(" less than "),
+        without_digits=True,
     ),
     SpanClass(
         "more than",
         re.compile(rf"(?<=\s)>(?=\s)|{_UNKNOWN}>(?=[a-z0-9]\b)|(?<![-=<>])>{_AMOUNT}"),
         fixed(" more than "),
+        without_digits=True,
     ),
 )

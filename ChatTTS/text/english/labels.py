@@ -185,6 +185,7 @@ LABELS = (
             rf"(?<![\w.])(?P<noun>(?i:{either(set(_NAMED) - {'no'})}))\.\s(?P<numeral>{_ROMAN})"
         ),
         _say_roman,
+        without_digits=True,
     ),
     SpanClass(
         "pages before a text",
@@ -192,16 +193,19 @@ LABELS = (
             r"\b(?P<noun>pp?)\.\s(?P<first>[ivxl]{1,7})(?:\s?[-–—]\s?(?P<last>[ivxl]{1,7}))?\b"
         ),
         _say_pages,
+        without_digits=True,
     ),
     SpanClass(
         "labels",
         re.compile(rf"(?<![\w.])(?:{either(_ALL)})\.(?![A-Za-z]|\.\.)", re.IGNORECASE),
         _say,
+        without_digits=True,
     ),
     SpanClass(
         "each",
         re.compile(r"(?<=\w )ea(?:\.|(?=\s?[,;)]|\Z))(?!\w)"),
         lambda match: "each." if may_end_sentence(match.string, match.end()) else "each",
+        without_digits=True,
     ),
     # "Cat. No. 12": of what, the text does not say in full, but its stop ends no sentence.
     SpanClass(

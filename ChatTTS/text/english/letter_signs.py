@@ -23,10 +23,12 @@ LETTER_SIGNS = (
         "notes and languages",
         re.compile(r"(?<![\w#&])([A-GJQX])([#♯♭♮])(?![\w#♯♭♮]*[\d#]{2})"),
         lambda match: f"{match[1]} {_ACCIDENTALS[match[2]]}",
+        without_digits=True,
     ),
     SpanClass(
         "signs of geometry and logic",
         re.compile(f"[{''.join(_SHAPES)}]"),
         lambda match: f" {_SHAPES[match[0]]} ",
+        without_digits=True,
     ),
 )

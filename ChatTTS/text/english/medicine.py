@@ -44,11 +44,14 @@ MEDICINE = (
         ),
         _say_every,
     ),
-    SpanClass("as needed", re.compile(r"\b(?:prn|PRN)\b"), lambda _: "as needed"),
+    SpanClass(
+        "as needed", re.compile(r"\b(?:prn|PRN)\b"), lambda _: "as needed", without_digits=True
+    ),
     SpanClass(
         "ways and times of doses",
         re.compile(rf"(?<=\s)(?:{either(_DOSED)}|{either(map(str.upper, _DOSED))})\b"),
         _say_dosed,
+        without_digits=True,
     ),
     SpanClass(
         "weeks and days",
@@ -62,5 +65,6 @@ MEDICINE = (
             r"complains|c/o|will|may|can|seen|admitted|discharged)\b)"
         ),
         lambda match: "patient",
+        without_digits=True,
     ),
 )

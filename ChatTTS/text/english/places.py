@@ -46,14 +46,19 @@ PLACES = (
         "states",
         re.compile(rf"(?:(?<=[a-z.], )|(?<=\b[DRI]-))({either(_STATES)})\."),
         _say_state,
+        without_digits=True,
     ),
     SpanClass(
         "seats of a parliament",
         re.compile(rf"(?<=\([DRI]-)({either(STATES)})(?:-(\d{{1,2}}))?(?=\))"),
         _say_seat,
+        without_digits=True,
     ),
     SpanClass(
-        "a city in a district", re.compile(r"\bWash\.(?=,? D\.?C\b)"), lambda _: "Washington"
+        "a city in a district",
+        re.compile(r"\bWash\.(?=,? D\.?C\b)"),
+        lambda _: "Washington",
+        without_digits=True,
     ),
     SpanClass(
         "roads",

@@ -115,9 +115,9 @@ REFERENCES = (
         re.compile(r"(?<=§ )(\d{1,4})\.(\d{2,4})(?![\w.]*\d)"),
         lambda match: f"{say_in_pairs(match[1])} point {say_in_pairs(match[2].lstrip('0') or '0')}",
     ),
-    SpanClass("paragraphs", re.compile(r"¶¶\s?"), fixed("paragraphs ")),
+    SpanClass("paragraphs", re.compile(r"¶¶\s?"), fixed("paragraphs "), without_digits=True),
     SpanClass("a paragraph", re.compile(r"¶\s?(?=\d)"), fixed("paragraph ")),
-    SpanClass("sections", re.compile(r"§§\s?"), fixed("sections ")),
+    SpanClass("sections", re.compile(r"§§\s?"), fixed("sections "), without_digits=True),
     SpanClass(
         "rules of courts",
         re.compile(r"\bFed\. ?R\. ?(Civ|Crim|App)\. ?P\.(?=\s\d)"),
@@ -128,5 +128,7 @@ REFERENCES = (
         re.compile(r"\bFed\. ?R\. ?Evid\.(?=\s\d)"),
         fixed("Federal Rule of Evidence"),
     ),
-    SpanClass("parties", re.compile(r"(?<=[\w.'’] )v\.(?= [A-Z])"), _say_versus),
+    SpanClass(
+        "parties", re.compile(r"(?<=[\w.'’] )v\.(?= [A-Z])"), _say_versus, without_digits=True
+    ),
 )

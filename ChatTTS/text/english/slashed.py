@@ -21,10 +21,12 @@ SLASHED = (
         "in care of, or complains of",
         re.compile(r"(?<![\w/])c/o(?P<name>(?=\s(?:[A-Z]\w{0,2}\.\s)?[A-Z][a-z]))?(?![\w/])"),
         lambda match: "complains of" if match["name"] is None else "care of",
+        without_digits=True,
     ),
     SpanClass(
         "words with a slash",
         re.compile(rf"(?<![\w/])(?:(?i:{either(set(_WORDS) - {'w/'})})(?![\w/])|w/(?=\s))"),
         lambda match: _WORDS[match[0].lower()],
+        without_digits=True,
     ),
 )

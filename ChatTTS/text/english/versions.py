@@ -18,4 +18,4 @@ def _say(match: re.Match[str]) -> str | None:
     return version + say_name(bare, english_number, "point", "dot", " ")
 
 
-VERSIONS = (SpanClass("names with dots", DOTTED, _say),)
+VERSIONS = (SpanClass("names with dots", DOTTED, _say, without_digits=True),)

@@ -265,6 +265,7 @@ class Engine:
         num_host_blocks: int = 0,
         enable_prefix_caching: bool = True,
         clock: Callable[[], float] | None = None,
+        holds_back: bool = False,
         ahead: int = 0,
         stages: int = 1,
         **scheduler: Any,
@@ -283,8 +284,10 @@ class Engine:
             self.config,
             self.cache,
             max_positions=max_positions,
+            holds_back=holds_back,
             clock=clock or itertools.count().__next__,
         )
+        self.holds_back = holds_back
         self.worker = FakeWorker(self.cache, self.model)
         self.requests = Requests()
         self.ahead = ahead  # most steps planned while earlier ones are in flight
@@ -423,7 +426,7 @@ class Engine:
         assert len(self.scheduler._queues.running) <= self.config.max_num_seqs
         work = {w.seq_id: w for w in plan.work}
         assert len(work) == len(plan.work)
-        may_hold = any(seq.is_awaited for seq in before)
+        may_hold = self.holds_back and any(seq.is_awaited for seq in before)
         for seq in self.scheduler._queues.running:
             if seq.seq_id in work:
                 assert work[seq.seq_id].start == seq.computed

@@ -49,6 +49,9 @@ class Scheduler:
             of them can move forward in every step.
         cache: the KV cache's config, with ``num_blocks`` set.
         max_positions: the most positions that the model can read, of prompt and answer together.
+        holds_back: leave sequences that are ahead of their listeners out of steps while other
+            listeners hear nothing yet. A device that computes many sequences nearly as quickly as
+            one gains nothing by it.
         clock: returns seconds; orders requests by their arrival, and tells what was played.
         stale: sequences of an earlier scheduler, for the worker to forget.
     """
@@ -59,11 +62,13 @@ class Scheduler:
         cache: CacheConfig,
         *,
         max_positions: int,
+        holds_back: bool = False,
         clock: Callable[[], float] = time.monotonic,
         stale: Iterable[int] = (),
     ) -> None:
         self._config = config
         self._max_positions = max_positions
+        self._holds_back = holds_back
         self._clock = clock
         self._blocks = BlockSpaceManager(cache)
         self._capacity = cache.capacity
@@ -179,13 +184,9 @@ class Scheduler:
         return self._in_flight.add(chunks, self._blocks.take_moves()) if chunks else None
 
     def _held_back(self) -> set[Sequence]:
-        """Return the sequences that can wait while others have not been heard at all.
-
-        A small device computes the others sooner without them. A large one computes more of them
-        in each later step, and so costs the host less.
-        """
+        """Return the sequences that can wait while others have not been heard at all."""
         running = self._queues.running
-        if not any(seq.is_awaited for seq in running):
+        if not self._holds_back or not any(seq.is_awaited for seq in running):
             return set()
         now = self._clock()
         return {seq for seq in running if seq.lead(now) > _LEAD}
@@ -232,7 +233,7 @@ class Scheduler:
             step has, or blocks are short.
         """
         plans = self._in_flight.plans
-        moving = self._moving_on(self._held_back()) if plans else None
+        moving = self._moving_on() if plans else None
         if moving is None:
             return None
         pauses_admission = len(moving) >= _MULTI_STEP_SEQS and bool(plans[-1][0].new)
@@ -253,19 +254,15 @@ class Scheduler:
             chunks.append((newcomer, len(newcomer) - newcomer.computed))
         return self._in_flight.add(chunks, self._blocks.take_moves(), steps) if chunks else None
 
-    def _moving_on(self, held: Collection[Sequence]) -> list[Sequence] | None:
+    def _moving_on(self) -> list[Sequence] | None:
         """Return the running sequences that go on after the plans in flight, so far as is known.
-
-        Those in ``held`` are left out.
 
         Returns:
             ``None`` if one of them needs its result first.
         """
         moving: list[Sequence] = []
         for seq in self._queues.running:
-            if seq in held:
-                continue
-            if not (seq.drawing or seq.aborted) and len(seq) - seq.computed > 1:
+            if not seq.plans_in_flight or not (seq.drawing or seq.aborted):
                 return None
             if not seq.aborted and len(seq.ids) + seq.drawing < seq.group.limit:
                 moving.append(seq)

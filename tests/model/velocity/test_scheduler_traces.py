@@ -138,6 +138,7 @@ def random_engine(random: Random) -> Engine:
         max_num_seqs=random.randint(1, 8),
         ahead=random.choice([0, 0, 1, 4]),
         stages=random.choice([1, 1, 2, 3]),
+        holds_back=random.random() < 0.5,
         policy=random.choice(["fcfs", "priority"]),
         ageing=random.choice([0.5, 3.0]),
     )

@@ -1,15 +1,18 @@
-"""Failed tests are run once more, alone: what fails twice fails the run."""
+"""Failed tests are run once more, alone, and a run ends in the time that it is given."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from . import conftest
 from .again import EXIT_STATUS, MOST, failed_tests
 
 ROOT = Path(__file__).parents[1]
@@ -79,3 +82,13 @@ def test_a_flaky_test_passes_and_a_failing_one_fails(
         second.stdout
     )
     assert ("FAILED TWICE" in second.stdout) != passes
+
+
+def test_no_test_begins_once_the_budget_is_used_up() -> None:
+    def begin(until: float) -> None:
+        config = SimpleNamespace(stash={conftest._BUDGET: until})
+        conftest.pytest_runtest_setup(SimpleNamespace(config=config))  # type: ignore[arg-type]
+
+    begin(math.inf)
+    with pytest.raises(pytest.skip.Exception, match="the budget"):
+        begin(-math.inf)

@@ -266,7 +266,7 @@ class AsyncLLMEngine:
 
     @property
     def _coming(self) -> int:
-        """How many requests the thread adds before its next step."""
+        """The number of requests that the thread adds before its next step."""
         return sum(len(groups) for _, groups in self._begun)
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ _COUNTS = (
 
 @dataclass(frozen=True)
 class SchedulerStats:
-    """What a scheduler has counted, down to ``copied_blocks``, and what it holds now.
+    """Counts of a scheduler, down to ``copied_blocks``, and its present state.
 
     Attributes:
         prompt_positions: positions of prompts that were computed; those computed again after a

@@ -65,20 +65,6 @@ RANGES = (
         _dash,
     ),
     SpanClass("about", re.compile(rf"(?<![\dA-Za-z%])[~～≈]\s?{_AMOUNT_NEXT}"), fixed("约")),
-    SpanClass(
-        "at most",
-        re.compile(rf"\s?(?:≤|<=|⩽|≦)\s?{_AMOUNT_NEXT}"),
-        fixed("小于等于"),
-        without_digits=True,
-    ),
-    SpanClass(
-        "at least",
-        re.compile(rf"\s?(?:≥|>=|⩾|≧)\s?{_AMOUNT_NEXT}"),
-        fixed("大于等于"),
-        without_digits=True,
-    ),
-    SpanClass("less", re.compile(rf"\s?<\s?{_AMOUNT_NEXT}"), fixed("小于"), without_digits=True),
-    SpanClass(
-        "more", re.compile(rf"(?<![-=<])\s?>\s?{_AMOUNT_NEXT}"), fixed("大于"), without_digits=True
-    ),
+    SpanClass("less", re.compile(rf"\s?<\s?{_AMOUNT_NEXT}"), fixed("小于")),
+    SpanClass("more", re.compile(rf"(?<![-=<])\s?>\s?{_AMOUNT_NEXT}"), fixed("大于")),
 )

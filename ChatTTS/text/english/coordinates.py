@@ -24,10 +24,10 @@ def _say_angle(match: re.Match[str]) -> str:
     return " ".join([*said, _WAYS[match["way"]]] if match["way"] else said)
 
 
-def _unit(number: str, unit: str) -> str:
+def _unit(number: str, one: str, many: str = "") -> str:
     bare = number.lstrip("0") or "0"
     bare = f"0{bare}" if bare.startswith(".") else bare
-    return f"{english_number(bare)} {unit}{'' if bare == '1' else 's'}"
+    return f"{english_number(bare)} {one if bare == '1' else many or one + 's'}"
 
 
 def _say_feet(match: re.Match[str]) -> str:
@@ -56,8 +56,7 @@ COORDINATES = (
             r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)\s?(?:\"|″|”|''|in\.?)\s?([WDHL])\b(\s?[x×]\s?(?=\d))?"
         ),
         lambda match: (
-            f"{_unit(match[1], 'inch' if match[1] == '1' else 'inche')} {_SIDES[match[2]]}"
-            f"{' by ' if match[3] else ''}"
+            f"{_unit(match[1], 'inch', 'inches')} {_SIDES[match[2]]}{' by ' if match[3] else ''}"
         ),
     ),
     SpanClass(
@@ -75,6 +74,6 @@ COORDINATES = (
     SpanClass(
         "double primes",
         re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)″"),
-        lambda match: _unit(match[1], "inche" if match[1] != "1" else "inch"),
+        lambda match: _unit(match[1], "inch", "inches"),
     ),
 )

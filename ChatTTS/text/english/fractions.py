@@ -79,6 +79,5 @@ FRACTIONS = (
             r"(?<![\w/.,])(\d{1,6})\s?/\s?(3[3-9]|4\d|5[1-9]|[6-9]\d|\d{3,6})(?![\w/]|\.\d)"
         ),
         lambda match: f"{english_number(match[1])} over {english_number(match[2])}",
-        without_digits=True,
     ),
 )

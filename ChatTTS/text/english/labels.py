@@ -42,7 +42,7 @@ _ORDERED = {
     "cent": "century", "gr": "grade", "amend": "amendment", "cir": "circuit", "inn": "inning",
     "min": "minute", "mvt": "movement",
 }  # fmt: skip
-# Behind a number and before a word, in kitchens; the first three are counted.
+# Behind a number and before a word, in kitchens.
 _OF_FOOD = {
     "c": "cup", "t": "teaspoon", "T": "tablespoon", "pkg": "package", "env": "envelope",
     "stk": "stick", "lg": "large", "med": "medium", "sm": "small", "doz": "dozen",

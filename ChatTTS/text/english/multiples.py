@@ -1,4 +1,4 @@
-"""How often and how long behind an x: "1 tab x 10 days", "135 lbs x 8 reps", "IM x1"."""
+"""Numbers of times, and lengths of time, behind an x: "1 tab x 10 days", "135 lbs x 8 reps"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the full stop of an abbreviation may be that of its sentence, too."""
+"""Full stops of abbreviations that may end a sentence as well."""
 
 from __future__ import annotations
 

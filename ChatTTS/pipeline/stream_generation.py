@@ -11,8 +11,17 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import NoReturn
 
-from ..model.generation import Answers, Cancellation, Gain, GenerationRequest, PushingGenerator
+from ..model.generation import (
+    Answers,
+    Cancellation,
+    Delta,
+    Gain,
+    GenerationRequest,
+    PushingGenerator,
+)
+from ..model.joined import join
 from ..utils.process_hooks import register_thread_owner, start_thread
 from .assembly import WaveformAssembler
 from .decode.worker import DecodeRun, RunState
@@ -109,7 +118,7 @@ class GenerationRun(StreamGeneration, DecodeRun):
                 if self.assembler.is_far_ahead and not self._cancelled.is_set():
                     return RunState.HELD
                 assert self._routine is not None
-                self._ask(self._routine.send(self._gains.popleft()()))
+                self._ask(self._routine.send(_joined(self._gains)))
             if not self.assembler.is_over:
                 return RunState.WAITS
         except StopIteration:
@@ -148,6 +157,29 @@ class GenerationRun(StreamGeneration, DecodeRun):
     def _receive(self, gains: deque[Gain], gain: Gain) -> None:
         gains.append(gain)
         self.assembler.worker.look_at(self)
+
+
+def _joined(gains: deque[Gain]) -> list[Delta]:
+    """Take all gains, and return what each request gained, as one delta.
+
+    An error of one stays there, behind what came before it.
+    """
+    deltas: dict[int, list[Delta]] = {}
+    while gains:
+        gain = gains.popleft()
+        try:
+            for delta in gain():
+                deltas.setdefault(delta.index, []).append(delta)
+        except BaseException as error:
+            if not deltas:
+                raise
+            gains.appendleft(partial(_fail, error))
+            break
+    return [join(each) for each in deltas.values()]
+
+
+def _fail(error: BaseException) -> NoReturn:
+    raise error
 
 
 class GenerationThread(StreamGeneration):

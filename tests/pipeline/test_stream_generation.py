@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,15 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import EngineDeadError, OutOfThreadsError
-from ChatTTS.model.generation import Cancellation, FinishReason, GenerationRequest
+from ChatTTS.model.generation import Cancellation, Delta, FinishReason, Gain, GenerationRequest
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline import assembly
 from ChatTTS.pipeline.routines import Routine, Tell, run, told_by
 from ChatTTS.pipeline.speech_pass import SpeechPass
-from ChatTTS.pipeline.stream_generation import GenerationRun, GenerationThread
+from ChatTTS.pipeline.stream_generation import GenerationRun, GenerationThread, _joined
 from ChatTTS.pipeline.streams import SpeechStream
 from ChatTTS.pipeline.utterance import Utterance, UtteranceUpdate
 
@@ -103,6 +105,24 @@ def test_the_samples_of_a_run_are_those_of_its_frames() -> None:
     np.testing.assert_array_equal(np.concatenate([piece.samples for piece in stream]), sound_of(4))
     worker = stream._generation.assembler.worker
     wait_until(lambda: not worker._runs and not worker._jobs)
+
+
+def test_what_came_since_the_last_look_is_joined_for_each_request() -> None:
+    def delta(index: int, frame: int, finish: FinishReason | None = None) -> Delta:
+        return Delta(index, torch.full((1, 4), frame), torch.full((1, 2), float(frame)), finish)
+
+    def fail() -> list[Delta]:
+        raise EngineDeadError("the engine was closed")
+
+    steps = [[delta(1, 0), delta(0, 1)], [delta(1, 2, FinishReason.STOP)], [delta(0, 3)]]
+    gains = deque[Gain]([*(partial(list, step) for step in steps), fail, partial(list, steps[0])])
+    second, first = _joined(gains)
+    assert (first.index, first.ids[:, 0].tolist(), first.finish) == (0, [1, 3], None)
+    assert (second.index, second.ids[:, 0].tolist()) == (1, [0, 2])
+    assert second.finish is FinishReason.STOP
+    torch.testing.assert_close(first.hiddens, first.ids[:, :2].float(), rtol=0, atol=0)
+    with pytest.raises(EngineDeadError, match="was closed"):  # behind what came before it
+        _joined(gains)
 
 
 def test_the_engine_may_push_while_a_run_begins() -> None:

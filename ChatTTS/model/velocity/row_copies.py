@@ -29,8 +29,10 @@ class RowCopies:
 
     def of(self, rows: Sequence[int]) -> Tensor:
         """Return a copy of some rows, at least one; a caller that keeps it keeps no others."""
-        width, copies = self._width, bytearray()
-        for row in rows:
-            copies += self._bytes[row * width : (row + 1) * width]
+        width, given = self._width, self._bytes
+        if len(rows) == 1:  # the usual case where a plan is one step
+            copies = bytearray(given[rows[0] * width : (rows[0] + 1) * width])
+        else:  # joined at once: bytes that grow are moved again and again
+            copies = bytearray().join([given[row * width : (row + 1) * width] for row in rows])
         values = torch.from_numpy(np.frombuffer(copies, dtype=self._moved).reshape(len(rows), -1))
         return values if self._dtype is None else values.view(self._dtype)

@@ -26,9 +26,9 @@ from .sequence_queues import SequenceQueues, order_key, uncomputed_at_start
 logger = logging.getLogger(__name__)
 
 # From this number of running sequences on, a plan of several steps follows each plan in which
-# others start. Otherwise the host would plan each step by itself, for longer than the device
-# computes it.
-_MULTI_STEP_SEQS = 128
+# others start. Otherwise the host of a busy server would plan each step by itself, for longer than
+# the device computes it.
+_MULTI_STEP_SEQS = 16
 
 # Seconds of sound that a listener has left at least while the sequence is held back. It is about
 # the time in which others get their first sound, and the size of the pieces that are decoded.
@@ -241,9 +241,8 @@ class Scheduler:
         if admits and not self._may_start_ahead(len(moving)):
             return None
         remaining = (seq.group.limit - len(seq.ids) - seq.drawing for seq in moving)
-        steps = 1 if admits else min((max_steps, *remaining))
-        # The last id that these steps draw needs no place in the KV cache yet.
-        if not all(self._blocks.extend(seq, seq.drawing + steps - 1) for seq in moving):
+        steps = self._with_blocks(moving, 1 if admits else min((max_steps, *remaining)))
+        if not steps:
             return None
         chunks = [(seq, 1) for seq in moving]
         while (
@@ -253,6 +252,16 @@ class Scheduler:
         ):
             chunks.append((newcomer, len(newcomer) - newcomer.computed))
         return self._in_flight.add(chunks, self._blocks.take_moves(), steps) if chunks else None
+
+    def _with_blocks(self, moving: Iterable[Sequence], steps: int) -> int:
+        """Return ``steps`` if all sequences have blocks for them, else 1; 0 if not for that one."""
+        fitting = 0
+        for count in (1, steps):
+            # The last id that these steps draw needs no place in the KV cache yet.
+            if not all(self._blocks.extend(seq, seq.drawing + count - 1) for seq in moving):
+                break
+            fitting = count
+        return fitting
 
     def _moving_on(self) -> list[Sequence] | None:
         """Return the running sequences that go on after the plans in flight, so far as is known.

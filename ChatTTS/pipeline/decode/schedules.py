@@ -12,6 +12,8 @@ from ...audio.samples import SAMPLE_RATE
 FRAMES_PER_SECOND = 46.875  # each is 512 samples
 FIRST_FRAMES = 4
 """Frames of the first piece of a text, where there is time to spare."""
+PIECE_FRAMES = 24
+"""Frames that no piece needs to exceed: more are little cheaper for each."""
 
 
 class Schedule(Protocol):
@@ -19,6 +21,11 @@ class Schedule(Protocol):
 
     At the end of an utterance all remaining frames are decoded without asking it.
     """
+
+    @property
+    def lead(self) -> float:
+        """Seconds of sound that the listener still has to play; 0 where that is not known."""
+        return 0.0
 
     def wait(self, ready: int, fresh: int, frames: int) -> float | None:
         """Return how long to wait before the present frames are decoded.
@@ -34,7 +41,7 @@ class Schedule(Protocol):
         ...
 
 
-class WholeUtterance:
+class WholeUtterance(Schedule):
     """Decodes nothing before the utterance is complete."""
 
     def wait(self, ready: int, fresh: int, frames: int) -> float | None:
@@ -42,7 +49,7 @@ class WholeUtterance:
         return None
 
 
-class FixedSize:
+class FixedSize(Schedule):
     """Decodes pieces of one size.
 
     Args:
@@ -92,7 +99,7 @@ class PlaybackClock:
         self.has_begun = True
 
 
-class JustInTime:
+class JustInTime(Schedule):
     """Decodes pieces just in time for playback.
 
     No piece is so late that playback would pause. None is smaller than necessary either, since a
@@ -121,12 +128,17 @@ class JustInTime:
         samples_per_frame: int,
         *,
         first: int = FIRST_FRAMES,
-        max_frames: int = 24,
+        max_frames: int = PIECE_FRAMES,
     ) -> None:
         self._playback, self._samples = playback, samples_per_frame
         self._first, self._max_frames = first, max_frames
         # When the first frames were seen, and how many.
         self._began: tuple[float, int] | None = None
+
+    @property
+    def lead(self) -> float:
+        """Seconds of sound that are not played yet; negative during a pause."""
+        return self._playback.lead if self._playback.has_begun else 0.0
 
     def wait(self, ready: int, fresh: int, frames: int) -> float | None:
         """Return the seconds to wait: see :class:`Schedule`."""

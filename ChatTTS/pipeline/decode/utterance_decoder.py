@@ -107,6 +107,11 @@ class UtteranceDecoder:
             self.frames += len(delta.ids)
         self.finish = delta.finish
 
+    @property
+    def lead(self) -> float:
+        """Seconds of sound that the listener still has to play: the least is the most urgent."""
+        return self.schedule.lead
+
     def wait(self) -> float | None:
         """Return the seconds until there is something to decode, 0 for now.
 

@@ -26,7 +26,7 @@ from ...utils import openmp
 from ...utils.fair_lock import ComputeLock
 from ...utils.locks import new_rlock
 from ...utils.process_hooks import register_thread_owner, start_thread
-from .schedules import FixedSize, Schedule, WholeUtterance
+from .schedules import PIECE_FRAMES, FixedSize, Schedule, WholeUtterance
 from .utterance_decoder import PADDING_FRAMES, DecodeChunk, UtteranceDecoder
 
 # Frames of one batch. On a CPU more would be little faster, and would hold up the engine. A GPU
@@ -295,17 +295,21 @@ class DecodeWorker:
         return due, pause
 
     def _fill_batch(self, due: Sequence[DecodeJob], batch: list[_BatchEntry]) -> None:
-        """Take frames of the jobs that can share a batch with the first one, up to the bound.
+        """Take frames of the jobs that can share a batch with the most urgent one.
 
-        A job that finds the batch full is first in the next one.
+        Up to the bound, each gives an equal part at most: the long rest of one that has ended would
+        hold up the first sound of others. A job that finds the batch full is early in the next one.
         """
-        left = self._max_frames
-        for job in due:
-            if left > 0 and job.decoder.is_like(due[0].decoder):
-                entry = _BatchEntry(job, job.decoder.next(left), self._jobs.pop(job))
-                self._jobs[job] = math.inf  # to the end of the queue
-                batch.append(entry)
-                left -= max(1, 0 if entry.input.frames is None else len(entry.input.frames))
+        by_need = sorted(due, key=lambda job: job.decoder.lead)
+        alike = [job for job in by_need if job.decoder.is_like(by_need[0].decoder)]
+        left, part = self._max_frames, _part(self._max_frames, len(alike))
+        for job in alike:
+            if left <= 0:
+                break
+            entry = _BatchEntry(job, job.decoder.next(min(left, part)), self._jobs.pop(job))
+            self._jobs[job] = math.inf  # to the end of the queue
+            batch.append(entry)
+            left -= max(1, 0 if entry.input.frames is None else len(entry.input.frames))
 
     def _refuse(self, job: DecodeJob) -> None:
         """End the call of a job whose samples are not finite, unless the job was dropped."""
@@ -343,6 +347,11 @@ class _BatchEntry:
     job: DecodeJob
     input: DecodeChunk
     since: float
+
+
+def _part(frames: int, jobs: int) -> int:
+    """Return the frames that each of some jobs may have in a batch of ``frames``."""
+    return frames if jobs == 1 else max(1, frames // jobs // PIECE_FRAMES) * PIECE_FRAMES
 
 
 def _decode_and_rest(batch: Sequence[_BatchEntry]) -> list[tuple[Tensor, Tensor | None]]:

@@ -411,6 +411,16 @@ def test_among_many_several_steps_follow_a_join(monkeypatch: pytest.MonkeyPatch)
     engine.run()
 
 
+def test_a_step_is_planned_ahead_where_blocks_are_short_of_several() -> None:
+    engine = Engine(ahead=8, num_blocks=5, enable_prefix_caching=False)
+    for _ in range(2):
+        engine.add(5, max_new=9)
+    engine.begin()  # each has two blocks of four positions, and one is left
+    ahead = engine.scheduler.schedule_ahead(8)
+    assert ahead is not None
+    assert (ahead.steps, len(ahead.work)) == (1, 2)
+
+
 def test_plans_of_a_pipeline_move_different_sequences() -> None:
     engine = Engine(stages=2, max_num_batched_tokens=32)
     groups = [engine.add(3, max_new=20) for _ in range(5)]

@@ -17,7 +17,7 @@ from ChatTTS.errors import ChatTTSError, ConfigError
 from ChatTTS.model.generation import Delta, FinishReason
 from ChatTTS.model.synthesis.synthesizer import Synthesizer
 from ChatTTS.params import LowLatency
-from ChatTTS.pipeline.decode.schedules import FixedSize, WholeUtterance
+from ChatTTS.pipeline.decode.schedules import FixedSize, Schedule, WholeUtterance
 from ChatTTS.pipeline.decode.utterance_decoder import PADDING_FRAMES, UtteranceDecoder
 from ChatTTS.pipeline.decode.worker import decode
 
@@ -76,7 +76,7 @@ def same(joined: np.ndarray, expected: np.ndarray, synthesizer: Synthesizer) -> 
     np.testing.assert_allclose(joined, expected, rtol=0, atol=atol)
 
 
-class Whenever:
+class Whenever(Schedule):
     """A schedule that decodes the frames that are there now or later, at random."""
 
     def __init__(self, dice: random.Random) -> None:

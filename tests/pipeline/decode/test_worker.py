@@ -11,7 +11,7 @@ import pytest
 
 from ChatTTS.audio.samples import Samples
 from ChatTTS.pipeline.decode import worker as decode_worker
-from ChatTTS.pipeline.decode.schedules import FixedSize, WholeUtterance
+from ChatTTS.pipeline.decode.schedules import FixedSize, Schedule, WholeUtterance
 from ChatTTS.pipeline.decode.worker import MAX_FRAMES, DecodeWorker
 from ChatTTS.utils.fair_lock import NoLock
 
@@ -79,8 +79,18 @@ def test_a_turn_is_bounded_and_the_first_job_left_out_is_first_in_the_next(
     jobs = [FakeJob(synthesizer).push(n) for n in (40, 30, 100, 7)]
     add(worker, *jobs)
     check(*jobs)
-    # 40 frames of the first job and 24 of the second; then come the third, fourth and second.
-    assert synthesizer.advances == [[40, 24], [64], [7, 6, 36]]
+    # Equal parts, so the fourth job is left out; then it comes, and the rests of the others.
+    assert synthesizer.advances == [[24, 24, 16], [7, 16, 6, 24], [60]]
+
+
+def test_the_job_whose_listener_has_the_least_left_comes_first(
+    worker: DecodeWorker, synthesizer: FakeSynthesizer
+) -> None:
+    leads = {30: 2.0, 31: 0.0, 32: 0.5, 33: -0.1}  # by the number of frames
+    jobs = [FakeJob(synthesizer, Clockwork(0.0, lead)).push(n) for n, lead in leads.items()]
+    add(worker, *jobs)
+    check(*jobs)
+    assert synthesizer.advances == [[24, 24, 16], [9, 7, 16, 24], [6]]
 
 
 def test_ends_without_frames_are_bounded_as_well(
@@ -99,7 +109,7 @@ def test_a_turn_is_of_one_synthesizer_and_each_has_its_turn(worker: DecodeWorker
     jobs = [FakeJob(s).push(150) for s in (first, second, first)]
     add(worker, *jobs)
     check(*jobs)
-    assert order[:5] == [first, second, first, first, second]  # as the jobs are in line
+    assert order[:5] == [first, second, first, second, first]  # as the jobs are in line
     assert [sum(map(sum, s.advances)) for s in (first, second)] == [300, 150]
 
 
@@ -133,15 +143,19 @@ def test_nothing_is_decoded_before_the_schedule_wants_it(
     assert synthesizer.advances == [[2], [12]]
 
 
-class Clockwork:
+class Clockwork(Schedule):
     """A schedule that wants a piece at a time of the clock.
 
     Attributes:
         at: the time of ``time.monotonic``; ``None`` to wait for more frames.
     """
 
-    def __init__(self, at: float | None) -> None:
-        self.at = at
+    def __init__(self, at: float | None, lead: float = 0.0) -> None:
+        self.at, self._lead = at, lead
+
+    @property
+    def lead(self) -> float:
+        return self._lead
 
     def wait(self, ready: int, fresh: int, frames: int) -> float | None:
         if not fresh or self.at is None:
@@ -243,7 +257,7 @@ def test_a_track_may_be_dropped_while_it_is_decoded(
 
 def test_an_error_ends_the_tracks_of_its_turn_alone(worker: DecodeWorker) -> None:
     first, second = FakeSynthesizer(), FakeSynthesizer()
-    jobs = [FakeJob(first).push(50) for _ in range(3)]
+    jobs = [FakeJob(first).push(50) for _ in range(4)]
     others = [FakeJob(second).push(9), FakeJob(first).push(4, None)]
     first.gate.hold()
     first.broken = ValueError("a broken turn")
@@ -254,10 +268,10 @@ def test_an_error_ends_the_tracks_of_its_turn_alone(worker: DecodeWorker) -> Non
     with worker.lock:
         worker.add(others[1].push(2, STOP, 4))
     others[1].check()
-    assert first.advances[0] == [50, 14]  # the third job had no share of this turn
-    assert [str(job.error) for job in jobs[:2]] == ["a broken turn"] * 2
-    jobs[2].check()
-    assert all(not job.pieces for job in jobs[:2])
+    assert first.advances[0] == [24, 24, 16]  # the fourth job had no share of this turn
+    assert [str(job.error) for job in jobs[:3]] == ["a broken turn"] * 3
+    jobs[3].check()
+    assert all(not job.pieces for job in jobs[:3])
 
 
 class Broken(FixedSize):
@@ -405,7 +419,7 @@ def test_at_the_end_it_stops_after_the_turn_that_is_running(
     ends.join(SECONDS)
     assert not ends.is_alive()
     assert not threads()
-    assert synthesizer.advances == [[MAX_FRAMES]]
+    assert synthesizer.advances == [[24, 24, 16]]
     worker.add(jobs[2])  # too late
     assert not threads()
 

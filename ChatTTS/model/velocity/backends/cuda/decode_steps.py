@@ -37,7 +37,7 @@ _DRAWN_TEXTS = 64
 # Plans in flight: the host makes the next one while the device carries out the last one.
 DEPTH = 2
 # The most steps of a plan. With more of them the host has less to do, and new requests wait longer.
-MAX_STEPS = 4
+MAX_STEPS = 8
 # Steps whose results are kept for the host: more than can be in flight, and a power of two.
 _KEPT_STEPS = 1 << (DEPTH * MAX_STEPS).bit_length()
 

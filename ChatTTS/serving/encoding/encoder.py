@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from ...audio.samples import SAMPLE_RATE, Samples, to_mono
@@ -65,15 +66,18 @@ class Encoder:
         if rate != SAMPLE_RATE:
             self._transforms.append(Resampler(SAMPLE_RATE, rate))
         self._is_plain = format in (Format.PCM, Format.WAV)
-        self._writer: PlainWriter | CodecWriter
-        if self._is_plain:
-            self._writer = PlainWriter(format, rate)
-        else:
-            self._writer = CodecWriter(format, rate, bit_rate, mark)
+        self._bit_rate, self._mark = bit_rate, mark
         self._is_wav = in_wav or format is Format.WAV
         self._header = g711_wav_header(_G711[format], rate) if in_wav else b""
         self._written = 0  # samples
         self._is_finished = False
+
+    @cached_property
+    def _writer(self) -> PlainWriter | CodecWriter:
+        """Opens the codec, which takes long, where the first samples are encoded."""
+        if self._is_plain:
+            return PlainWriter(self.format, self.sample_rate)
+        return CodecWriter(self.format, self.sample_rate, self._bit_rate, self._mark)
 
     @property
     def media_type(self) -> str:

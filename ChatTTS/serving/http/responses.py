@@ -211,6 +211,11 @@ class Body:
         """Return what is sent of a piece; may be empty."""
         return piece.data
 
+    @property
+    def has_end(self) -> bool:
+        """Return whether anything follows the last piece."""
+        return type(self).end is not Body.end
+
     def end(self, speech: Speech) -> bytes:
         """Return what follows the last piece; called in a worker thread."""
         return b""
@@ -258,7 +263,7 @@ class SpokenResponse(Response):
         """Handle one ASGI scope."""
         service, request, body = self._service, self._request, self._body
         mark = service.settings.mark
-        encoder = await service.in_thread(lambda: self._make_encoder(mark))
+        encoder = self._make_encoder(mark)
         self.headers["content-type"] = body.media_type or encoder.media_type
         self.headers["x-sample-rate"] = str(encoder.sample_rate)
         self.headers["x-seed"] = str(request.seed)
@@ -282,7 +287,7 @@ class SpokenResponse(Response):
             async with aclosing(encoded) as pieces:
                 async for piece in pieces:
                     await self._send(body.part(piece), speech, send)
-            end = await service.in_thread(lambda: body.end(speech))
+            end = await service.in_thread(lambda: body.end(speech)) if body.has_end else b""
             await self._send(end, speech, send, is_last=True)
         except ChatTTSError as error:
             told = body.error(as_serving_error(error)) if self._has_begun else None

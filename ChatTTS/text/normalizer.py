@@ -28,7 +28,7 @@ from .characters import (
 from .chinese import read_chinese
 from .english import read_english
 from .markup import strip_markup
-from .numbers import chinese_number, english_number
+from .numbers import NUMBER_WORD, chinese_number, english_number
 from .pronunciation.stand_ins import STAND_INS, map_between
 from .punctuation import join_lines, tidy
 from .signs import mark_powers
@@ -43,8 +43,16 @@ TextFunction = Callable[[str], str]
 _WRAPPED = re.compile(r"^([ \t]*\w[^\n]{30,}[a-z,])[ \t]*\n(?=[ \t]*[a-z])", re.MULTILINE)
 _BUILT_IN: Mapping[str, TextFunction] = {"en": read_english, "zh": read_chinese}
 _DIGIT = re.compile(r"[\d\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u218f]")
-# A word, with the word behind it that is a part of the number.
-_COUNTED = re.compile(r"\S+(?:\s+(?:hundred|thousand|million|billion|trillion)\b)?")
+# A word, with the sign or the word beside it that is a part of the number.
+_COUNTED = re.compile(
+    r"(?:[$£€¥₹₩]\s(?=\d))?\S+"
+    r"(?:\s+(?:hundred|thousand|million|billion|trillion)\b|(?<=\d)\s[%‰€£](?!\w))?"
+)
+_SIGN = re.compile(r"[$£€¥₹₩%‰&@+=×÷±≈≤≥≠°§][.,!?;:]?")
+# An amount whose number a program has written in words, with the commas and points that it left.
+_AMOUNT_IN_WORDS = re.compile(
+    rf"(?P<sign>[$£€¥₹₩])\s?(?P<words>{NUMBER_WORD}(?:(?:[\s-]|\s?[,.]\s|\s(?:and|point)\s){NUMBER_WORD})*)"
+)
 _PROBE = "1 test. 测试2。"
 
 
@@ -212,11 +220,17 @@ class Normalizer:
         return ReadText([line for line in spoken if line], left_out)
 
     def _with_numbers_read(self, text: str) -> str:
-        """Return ``text`` with the built-in reading of each word that has a digit."""
+        """Return ``text`` with the built-in reading of each word that has a digit.
+
+        In English texts, signs that stand alone are read out as well.
+        """
         default = language_of(text) or self._language
+        if default == "en":
+            text = map_plain(text, lambda plain: _AMOUNT_IN_WORDS.sub(_sign_behind, plain))
 
         def said(found: re.Match[str]) -> str:
-            if not _DIGIT.search(found[0]):
+            is_sign = default == "en" and _SIGN.fullmatch(found[0])
+            if not is_sign and not _DIGIT.search(found[0]):
                 return found[0]
             word = self._folded(found[0])
             words = _BUILT_IN[language_of(word) or default](word)
@@ -283,3 +297,9 @@ class Normalizer:
             return allowed_characters(plain.translate(unknown), self._characters)
 
         return tidy(map_plain(text, known))
+
+
+def _sign_behind(amount: re.Match[str]) -> str:
+    """Return an amount in words with its sign where English says it: five $."""
+    is_one = amount["words"] == "one"
+    return f"{amount['sign']}1" if is_one else f"{amount['words']} {amount['sign']}"

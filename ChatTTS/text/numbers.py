@@ -22,6 +22,8 @@ _TENS = (
     "zero", "ten", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
 )  # fmt: skip
 _THOUSANDS = ("", "thousand", "million", "billion", "trillion")
+NUMBER_WORD = rf"(?i:\b(?:{'|'.join((*_ONES, *_TENS[2:], 'hundred', *_THOUSANDS[1:]))})\b)"
+"""A word of a number in English, as a pattern."""
 
 _ORDINALS = {
     "one": "first", "two": "second", "three": "third", "five": "fifth", "eight": "eighth",

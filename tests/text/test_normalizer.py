@@ -241,6 +241,12 @@ def test_every_language_has_a_reader(code: str) -> None:
         ("[speed_5]23[laugh]", "[speed_5]twenty three[laugh]"),
         ("Dr. Smith has ２", "Dr. Smith has two"),
         ("½ cup, x²", "one half cup, x squared"),
+        ("tickets cost $ five .", "tickets cost five dollars ."),
+        ("It is $ one, or £ twenty two", "It is one dollar, or twenty two pounds"),
+        ("$ one , two hundred . fifty", "one , two hundred . fifty dollars"),
+        ("about fifteen % more.", "about fifteen percent more."),
+        ("5 % of 5 € and $ 7", "five percent of five euros and seven dollars"),
+        ("A & B + C", "A and B plus C"),
     ],
 )
 def test_a_voice_of_phonemes_says_the_numbers_that_are_left(text: str, said: str) -> None:

@@ -37,10 +37,14 @@ _AFTER = re.compile(
 
 
 _NEAR = 40  # characters around an amount
+# Three digits behind a point, and a sign of the euro behind them: thousands.
+_POINTED = re.compile(r"\d{1,3}(?:\.\d{3})+(?=\s?€)")
 
 
 def _say(match: re.Match[str]) -> str:
     number = re.sub(r"\.00?\Z", "", match["number"])
+    if _POINTED.match(match.string, match.start("number")):
+        number = number.replace(".", "")
     low = f"{spoken(match['low'])}到" if match["low"] else ""
     scale = _SCALES.get(match["scale"] or "", match["scale"] or "")
     minus = "负" if match["minus"] else ""

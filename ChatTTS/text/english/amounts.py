@@ -46,6 +46,11 @@ _FOREIGN: list[Rule] = [
     ),
 ]
 _SCALED: list[Rule] = [
+    # A part of a whole: no room and no flight has one.
+    (
+        re.compile(r"(?<![\w.$€£-])(\d{1,4}\.\d{1,3})B(?![\w-])"),
+        lambda match: f"{match[1]} billion",
+    ),
     (
         re.compile(rf"(?<![\w.$€£])(\d{{1,20}}(?:\.\d{{1,20}})?)(k|m|mn|M|bn|B)(?=\s{_COUNTED})"),
         lambda match: f"{match[1]} {SCALES[match[2].lower()]}",

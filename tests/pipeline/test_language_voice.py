@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,15 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.longform.files import parse_script
 from ChatTTS.longform.settings import ReadSettings, Role
+from ChatTTS.model.lora.names import AdapterInfo
+from ChatTTS.model.velocity.llm import LLM
+from ChatTTS.params import InferCodeParams
+from ChatTTS.pipeline.voice import resolve_voice, text_speaker
 from ChatTTS.text.main_language import main_language
 
 from ..support.chat_tools import LIVELY, Recording, equal, quick
 from ..support.phoneme_voice import load_phoneme_voice
-from ..support.two_speakers import CHINESE, ENGLISH, save_two_speakers
+from ..support.two_speakers import CHINESE, ENGLISH, save_two_speakers, speaker_strings
 
 ONE_FRAME = {"min_new_token": 1, "max_new_token": 1}
 HELLO, NIHAO = "hello the world.", "你好，这是一个好天。"
@@ -194,3 +199,38 @@ def test_a_wrong_configuration_is_named(wrong: Any, words: str) -> None:
 def test_other_texts_need_a_speaker_too() -> None:
     with pytest.raises(ConfigError, match=r"defaults\.speaker"):
         VoiceDefaults(speakers={"anna": "一"}, language_speakers={"zh": "anna"})
+
+
+# ---------------------------------------------------------------- adapters, and LLM
+
+
+def test_an_adapter_is_a_voice_in_all_languages(two: Chat, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = two._loaded
+    monkeypatch.setattr(model.gpt, "adapters", {"style": AdapterInfo(None, "")})
+    assert text_speaker(model, InferCodeParams(adapter="style"), NIHAO) is None
+    named = resolve_voice(model, InferCodeParams(adapter="style")).speaker
+    assert named is not None
+    assert int(np.argmax(named)) == 0  # that of the default speaker, with which it may have learned
+    assert text_speaker(model, InferCodeParams(adapter="base"), NIHAO) == CHINESE
+
+
+def test_the_engine_by_itself_speaks_by_the_language(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with LLM(save_two_speakers(tmp_path), device="cpu", num_threads=1) as llm:
+        monkeypatch.setattr(llm, "_run", lambda requests, use_tqdm: requests)
+
+        def speakers(**options: Any) -> list[int]:
+            asked: Any = llm.generate([NIHAO, HELLO, "35"], seeds=1, **options)
+            return [int(np.argmax(request.prompt.speaker)) for request in asked]
+
+        assert speakers() == [1, 0, 0]
+        assert speakers(speaker=ENGLISH) == [0, 0, 0]
+        trained = {
+            "own": AdapterInfo(speaker_strings()[CHINESE], ""),
+            "style": AdapterInfo(None, ""),
+        }
+        monkeypatch.setattr(llm.engine.engine.executor, "adapters", trained)
+        assert speakers(adapter="own") == [1, 1, 1]
+        assert speakers(adapter="style") == [0, 0, 0]
+        assert speakers(adapter="own", speaker=ENGLISH) == [0, 0, 0]

@@ -100,6 +100,13 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("No. I won't", "No. I won't"),
         ("the BBC, the US", "the B B C, the U S"),
         ("J. R. Smith", "J R Smith"),
+        # abbreviations that no table has, and short words that end a sentence
+        ("the mot. to dismiss, incl. in id. at 5", "the mot to dismiss, incl in id at five"),
+        ("Add 2 tbs. milk (1 oz.) or so", "Add two tablespoons milk (one ounce) or so"),
+        ("It was red. then we ate eggs. 5 came", "It was red. then we ate eggs. five came"),
+        ("Fed. Bankr. Ct. Smith", "Fed Bankr Ct Smith"),
+        ("Ask Tom. We left. Hmm. So", "Ask Tom. We left. Hmm. So"),
+        ("made in chem., law", "made in chem, law"),
         # dots, brackets and colons that make no name, no part of a law and no verse
         ("It ended.Then 5 came", "It ended.Then five came"),
         ("3(three) cats, 401(k)", "three (three) cats, four o one k"),

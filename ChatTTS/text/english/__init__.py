@@ -11,7 +11,7 @@ from ..readers import Reader, read_all
 from ..roman import read_roman
 from ..signs import name_emoji, name_greek
 from ..spans import read_spans
-from .abbreviations import drop_inner_stops, expand_abbreviations
+from .abbreviations import INNER_STOPS, expand_abbreviations
 from .amounts import join_foreign_groups, part_from_letters, read_numbers, read_scales
 from .calendar import NUMERIC_DATES, read_dates, read_decades, read_years
 from .clock import mark_halves, read_times
@@ -75,6 +75,7 @@ _SPANS = (
     *COMPARISONS,
     *PHONES,
     *FRACTIONS,
+    *INNER_STOPS,
 )
 
 # The order counts: a date must be read before a range, a range before a number.
@@ -104,7 +105,6 @@ _READERS = (
     Reader("ordinals", read_ordinals, needs_digits=True),
     Reader("multiples", read_multiples, needs_digits=True),
     Reader("measures", read_measures),
-    Reader("stops before a mark", drop_inner_stops),
     Reader("Greek letters", lambda text: name_greek(text, "en")),
     Reader("signs at numbers", read_signs_at_numbers),
     Reader("roman numerals", read_roman),

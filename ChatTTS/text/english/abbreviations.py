@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_digits, english_number
+from ..spans import SpanClass
 from .labels import is_label
+from .short_words import has_no_vowel, is_abbreviation
 
 # A word always follows these, so their full stop never ends a sentence.
 _LEADING = {
@@ -106,12 +108,6 @@ _WEEK = re.compile(rf"\b{_DAY}\.?\s?[-–]\s?{_DAY}\b\.?(?!\w)")
 _HALF_OF_ZONE = re.compile(r"\b([ap])\.m\.(?=\s(?:[ECMP][SD]?T|GMT|UTC|CET|BST)\b)")
 _BESIDE_MONTH = re.compile(r"(?:and|or|to|through|of)\s|,\s\d|[-–]")
 _FORT = re.compile(r"\bFt\.(?=\s[A-Z][a-z])")
-# Of an abbreviation that is not known: "in chem., law and med.; B.A."
-# Before a small letter, only a word without vowels is certain to be one: "2 pymts. in all".
-_STOP_BEFORE_MARK = re.compile(
-    r"(?<=[A-Za-z]{2})\.(?=[,;:])|(?<=\b[bcdfghjklmnpqrstvwxz]{3})\.(?=\s[a-z])|"
-    r"(?<=\b[bcdfghjklmnpqrstvwxz]{4})\.(?=\s[a-z])|(?<=\b[bcdfghjklmnpqrstvwxz]{5})\.(?=\s[a-z])"
-)
 _DEGREE = re.compile(r"\bPhD\b")
 
 # The parties of a case: "Roe v. Wade".
@@ -125,6 +121,10 @@ _OPENS_SENTENCE = re.compile(
     r"So|If|When|While|After|Before|In|On|At|For|From|To|What|Why|How|Not|No|Yes|All)\b"
 )
 _LOOK_BACK = 32  # characters; longer than any abbreviation
+# What expand_abbreviations reads together with its stop.
+_READ_LATER = re.compile(rf"\bFt\Z|(?:[A-Z][a-z]+|\d(?:st|nd|rd|th))\s(?:{_KIND})\Z")
+# Behind an abbreviation: an initial, or another one: "Fed. R.", "Yale Med. Bull.".
+_CHAINED = re.compile(r"([A-Z][a-z]{0,4})\.")
 
 
 def ends_sentence(text: str, stop: int, end: int) -> bool:
@@ -152,7 +152,21 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
     is_initial = len(word) == 1 and word.isupper() and word != "I"
     if is_initial and _OPENS_SENTENCE.match(text, following.start(1)):
         return True
-    return not (is_initial or _DOTTED.fullmatch(word + "."))
+    if is_initial or _DOTTED.fullmatch(word + "."):
+        return False
+    return not _goes_on(word, text, following.start(1))
+
+
+def _goes_on(word: str, text: str, place: int) -> bool:
+    """Return whether a word that no table has is an abbreviation, by what is at ``place``."""
+    if text[place].islower() or text[place].isdigit():
+        return is_abbreviation(word)
+    if not word.istitle():
+        return False
+    chained = _CHAINED.match(text, place)
+    if chained and chained[1].lower() not in _LEADING:
+        return is_abbreviation(word) or (len(word) <= 5 and is_abbreviation(chained[1]))
+    return has_no_vowel(word)
 
 
 def expand_abbreviations(text: str) -> str:
@@ -173,9 +187,26 @@ def expand_abbreviations(text: str) -> str:
     return _TITLE_WITHOUT_STOP.sub(lambda match: _LEADING[match[1].lower()], text)
 
 
-def drop_inner_stops(text: str) -> str:
-    """Return ``text`` without the full stops before another mark, which end no sentence."""
-    return _STOP_BEFORE_MARK.sub("", text)
+def _inner_stop(match: re.Match[str]) -> str | None:
+    """Return nothing for a full stop that ends no sentence, of an abbreviation in no table."""
+    text, stop = match.string, match.start()
+    before = text[max(0, stop - _LOOK_BACK) : stop]
+    word = _LAST_WORD.search(before)
+    if word is None or word[0].lower() in _READINGS or _READ_LATER.search(before):
+        return None
+    end = match.end() + (text[match.end()] == ")")
+    is_inner = match["mark"] is not None or not ends_sentence(text, stop, end)
+    return "" if is_inner else None
+
+
+INNER_STOPS = (
+    SpanClass(
+        "stops inside of a sentence",
+        re.compile(r"(?<=[A-Za-z]{2})\.(?:(?P<mark>(?=[,;:]))|(?=\)?\s{1,4}[\"'(]?[A-Za-z\d]))"),
+        _inner_stop,
+        without_digits=True,
+    ),
+)
 
 
 def _read(match: re.Match[str]) -> str:

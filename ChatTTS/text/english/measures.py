@@ -99,13 +99,6 @@ _MEASURE = re.compile(
 _AMOUNT_BEFORE_RANGE = re.compile(
     rf"(?<![\w.,])\d{{4}}(?= to {NUMBER}\s?(?:{either(_SIMPLE)})(?![\w/']))"
 )
-# A stop of an abbreviation inside a sentence: "5 ft. 10 in. tall" and "1 lb. 4 oz."
-_STOPPED = re.compile(
-    r"(?:(?<=\d)|(?<=half)|(?<=quarter)|(?<=quarters)|(?<=third)|(?<=thirds)|(?<=eighth)|"
-    r"(?<=eighths))"
-    r"(?P<unit>\s?(?:sq\.? ?|cu\.? ?|fl\.? ?)?(?:ft|lbs?|oz|yds?|mi|ac|gals?|qt|pt|[Tt]sp|"
-    r"[Tt]bsp|hrs?|mins?|secs?|kg|km|cm|mm|in))\.(?=\s+[\da-z(]|\s*[,;:)])"
-)
 _PER: list[Rule] = [
     (
         re.compile(rf"(?<=\d)\s?/\s?({either(_DIVISORS)})(?![\w/'])"),
@@ -155,7 +148,6 @@ def read_measures(text: str) -> str:
     """Return ``text`` with measures as words: "60 km/h" is sixty kilometers per hour."""
     text = _FEET.sub(_say_feet, text)
     text = _INCHES.sub(_say_inches, text)
-    text = _STOPPED.sub(lambda match: match["unit"].replace(".", ""), text)
     text = _AMOUNT_BEFORE_RANGE.sub(lambda match: english_number(match[0]), text)
     return rewrite(_MEASURE.sub(_say_measure, text), _PER)
 

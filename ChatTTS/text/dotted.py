@@ -18,7 +18,7 @@ _ABBREVIATED_END = re.compile(r"\d(?:[ap]\.m|b\.c|a\.d)(?:\.e)?\Z", re.IGNORECAS
 _NEW_SENTENCE = re.compile(r"(?:[a-z]{2}|\d)\.[A-Z][a-z]+\Z")
 # Modules of programs, such as "os.path.join", whose parts are no initials.
 _MODULE = re.compile(
-    r"\A(?:[a-z_]{2,20}(?:\.[a-z_]{2,20}){1,8}|"
+    r"\A(?:(?:[a-z_]{2,20}|[A-Z][a-z]{1,19}[A-Z][A-Za-z]{1,19})(?:\.[a-z_]{2,20}){1,8}|"
     r"(?!i\.e|e\.g)[a-z_]{1,20}(?:\.[a-z_]{1,20}){1,7}\.[A-Z][A-Za-z]{1,19})\Z"
 )
 # A decimal number with a unit behind it is no name, but one with the mark of a release is.

@@ -20,8 +20,9 @@ _LINE_MARKS = (
     (re.compile(r"^[ \t]*(\d{1,3})[.)](?=[ \t]+\S)", re.MULTILINE), r"\1,"),  # numbered items
 )
 _INLINE_MARKS = (
-    (re.compile(r"\*\*|~~|`+"), ""),
-    (re.compile(r"(?<![\w*])\*(?=\S)([^*\n]+)(?<=\S)\*(?![\w*])"), r"\1"),
+    # "x**n" is a power
+    (re.compile(r"(?<!\b\w)(?<![)\]])\*\*|\*\*(?![\w(])|~~|`+"), ""),
+    (re.compile(r"(?<![\w*])\*(?=[^\s.])([^*\n]+)(?<=\S)\*(?![\w*])"), r"\1"),
     (re.compile(r"(?<!\w)(_{1,2})(?=[^\s_])(.{1,200}?)(?<=[^\s_])\1(?!\w)"), r"\2"),
 )
 

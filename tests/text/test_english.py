@@ -107,6 +107,28 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("Fed. Bankr. Ct. Smith", "Fed Bankr Ct Smith"),
         ("Ask Tom. We left. Hmm. So", "Ask Tom. We left. Hmm. So"),
         ("made in chem., law", "made in chem, law"),
+        # signs that no class knows
+        ("set $HOME/bin, *.pyc or .py", "set dollar HOME slash bin, star dot pyc or dot py"),
+        ("ls -la -O2 -Wall", "ls dash la dash O two dash Wall"),
+        (r"\d+ in std::map", "backslash d plus in std colon colon map"),
+        (
+            "10.1000/ab.2023.17",
+            "ten dot one thousand slash ab dot two thousand twenty three dot seventeen",
+        ),
+        ("|x|, x**n, i - 1", "the absolute value of x, x to the power of n, i minus one"),
+        ("Knit, * k2, rep from * to end", "Knit, star k two, rep from star to end"),
+        ("a ≃ b ⊕ c", "a asymptotically equal to b circled plus c"),
+        (
+            "8086:157B at 0:0:0:1:",
+            "eight zero eight six colon one five seven B at zero colon zero colon zero colon one:",
+        ),
+        ("12-4-1, leads V1-V4", "twelve, four, one, leads V one to V four"),
+        (
+            "$5/sh, 2 deg2, 67,5 kg",
+            "five dollars per sh, two deg squared, sixty seven point five kilograms",
+        ),
+        ("8 ergs/s/cm2", "eight ergs per second per square centimeter"),
+        ("SL 187/3, keV/E, A/C", "S L one hundred eighty seven slash three, keV slash E, A/C"),
         # dots, brackets and colons that make no name, no part of a law and no verse
         ("It ended.Then 5 came", "It ended.Then five came"),
         ("3(three) cats, 401(k)", "three (three) cats, four o one k"),

@@ -16,7 +16,7 @@ from .amounts import join_foreign_groups, part_from_letters, read_numbers, read_
 from .calendar import NUMERIC_DATES, read_dates, read_decades, read_years
 from .clock import mark_halves, read_times
 from .codes import read_codes
-from .command_lines import COMMAND_LINES
+from .command_lines import COMMAND_LINES, EXPRESSIONS
 from .comparisons import COMPARISONS
 from .coordinates import COORDINATES
 from .formulas import read_formulas
@@ -61,6 +61,7 @@ _SPANS = (
     *REFERENCES,
     *PLACES,
     *SCIENTIFIC,
+    *EXPRESSIONS,
     *LABELS,
     *MULTIPLES,
     *PLURALS,

@@ -95,13 +95,12 @@ _AFTER_WEEKDAY = (
     rf"(?:{'|'.join(map(str.title, MONTHS))}|January|February|March|April|May|June|July|August|"
     r"September|October|November|December)\b|\d|till\b|until\b|noon\b|morning\b|afternoon\b|evening\b|night\b"
 )
+# "Mon", "Sat" and "Sun" are words, too: "it said Sat." and "on Sun. at ten", but "under the Sun."
 _WEEKDAY = re.compile(
-    rf"\b(Mon|Tues?|Wed|Thu(?:rs?)?|Fri)\b(?:\.(?=,)|\.?(?=,?\s(?:{_AFTER_WEEKDAY}|to\b|and\b|-)))"
-    r"|(?<=\bto )(Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)\b"
-    rf"|\b(Sat|Sun)\b(?:\.?(?=,?\s(?:{_AFTER_WEEKDAY})))"
-    # "it said Thurs." and "on Sun. at ten", but "under the Sun."
-    r"|(?<=[a-z,)] )(?<!the )(Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)"
-    r"(?:\.(?=\s[a-z])|(?=\.\s{0,8}\Z))"
+    rf"\b(Tues?|Wed|Thu(?:rs?)?|Fri)\b(?:\.(?=,|\s[a-z\d]|,?\s(?:{_AFTER_WEEKDAY})))?"
+    rf"|\b(Mon)\b(?:\.(?=,)|\.?(?=,?\s(?:{_AFTER_WEEKDAY}|to\b|and\b|-)))"
+    rf"|\b(Sat|Sun)\b\.?(?=,?\s(?:{_AFTER_WEEKDAY}))|(?<=\bto )(Mon|Sat|Sun)\b"
+    r"|(?<=[a-z,)] )(?<!the )(Mon|Sat|Sun)(?:\.(?=\s[a-z])|(?=\.\s{0,8}\Z))"
 )
 _DAY = "(Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)"
 _WEEK = re.compile(rf"\b{_DAY}\.?\s?[-–]\s?{_DAY}\b\.?(?!\w)")
@@ -202,7 +201,11 @@ def _inner_stop(match: re.Match[str]) -> str | None:
 INNER_STOPS = (
     SpanClass(
         "stops inside of a sentence",
-        re.compile(r"(?<=[A-Za-z]{2})\.(?:(?P<mark>(?=[,;:]))|(?=\)?\s{1,4}[\"'(]?[A-Za-z\d]))"),
+        re.compile(
+            r"\.(?<=[A-Za-z]{2}\.)(?:(?P<mark>(?=[,;:]))|(?=\)?\s{1,4}[\"'(]?[a-z\d])|"
+            r"(?=\s[A-Z])(?:(?<=\b[A-Z][a-z]\.)|(?<=\b[A-Z][a-z]{2}\.)|(?<=\b[A-Z][a-z]{3}\.)|"
+            r"(?<=\b[A-Z][a-z]{4}\.)))"
+        ),
         _inner_stop,
         without_digits=True,
     ),

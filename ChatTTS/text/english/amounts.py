@@ -16,7 +16,7 @@ SCALES = {
     "b": "billion", "tn": "trillion", "t": "trillion", "mln": "million", "bln": "billion",
     "trn": "trillion", "thousand": "thousand", "million": "million",
     "billion": "billion", "trillion": "trillion", "lakh": "lakh", "lakhs": "lakh",
-    "crore": "crore", "crores": "crore",
+    "crore": "crore", "crores": "crore", "cr": "crore",
 }  # fmt: skip
 
 # What is counted in millions: a plural, and no verb or preposition that looks like one.
@@ -25,6 +25,11 @@ _COUNTED = (
     r"(?:[a-z]{2,}s|people|men|women|children)\b"
 )
 _FOREIGN: list[Rule] = [
+    # A comma before the decimals: 67,5 m3.
+    (
+        re.compile(r"(?<![\w.,])(\d{1,3}),(\d{1,2})(?=\s?(?:[kcm]?m[23]?|k?g|m?l|M?T|t)\b)"),
+        r"\1.\2",
+    ),
     # Indian groups: 5,00,000 is 500,000.
     (
         re.compile(r"(?<![\d,.])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])"),

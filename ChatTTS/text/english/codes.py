@@ -85,7 +85,6 @@ _CODES: list[Rule] = [
         re.compile(rf"\b((?:{_PLACES})\s)([1-9]\d\d)(?![\w%]|[.,:/]\d)"),
         _paired,
     ),
-    (re.compile(r"(?<!\w)\.(?=NET\b)"), "dot "),
     (
         re.compile(r"\b([1-4])Q\s?(\d\d|20\d\d)\b"),
         lambda match: f"the {english_ordinal(match[1])} quarter of {match[2]}",

@@ -1,4 +1,7 @@
-"""Paths, options and bounds of versions in commands: "~/.bashrc", "--verbose", "^1.2"."""
+"""Paths, options and bounds of versions in commands, and what else has signs in a word.
+
+"~/.bashrc", "--verbose" and "^1.2"; "$HOME/bin", "*.pyc", "std::map" and "10.1000/ab.2023.17".
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,12 @@ from ..spans import SpanClass
 
 _SIGNS = {
     "~": "tilde", "/": "slash", "\\": "backslash", ".": "dot", ":": "colon", "-": "dash",
-    "_": "underscore", "*": "star",
+    "_": "underscore", "*": "star", "$": "dollar", "|": "bar", "^": "caret", "=": "equals",
+    "+": "plus", "#": "hash", "%": "percent", "&": "and", "@": "at", "<": "less than",
+    ">": "more than", "?": "question mark", "!": "exclamation mark", "(": "", ")": "", "{": "",
+    "}": "",
 }  # fmt: skip
-_PIECE = re.compile(r"\d+|[A-Za-z]+|[~/\\.:_*-]")
+_PIECE = re.compile(r"\d+|[A-Za-z]+|[^\w\s]|_")
 _BOUNDS = {"^": "caret", "~=": "tilde equals"}
 
 
@@ -37,8 +43,8 @@ COMMAND_LINES = (
     SpanClass(
         "options",
         re.compile(
-            r"(?:(?<=\s)(?<![=<>]\s)|(?<=[\"'(\[=])|\A)(?:--[a-z][a-z0-9]{0,30}(?:-[a-z0-9]{1,30}){0,6}|-[a-zA-Z])"
-            r"(?![\w'’-])"
+            r"(?:(?<=\s)(?<![=<>]\s)|(?<=[\"'(\[=])|\A)(?:--[a-z][a-z0-9]{0,30}(?:-[a-z0-9]{1,30}){0,6}|"
+            r"-(?:[a-zA-Z]{1,2}|[a-zA-Z]?\d{1,3}[a-z]|[A-Z][a-z]{2,20}|[A-Z]\d{1,3}))(?![\w'’-])"
         ),
         _say,
         without_digits=True,
@@ -47,5 +53,44 @@ COMMAND_LINES = (
         "bounds of versions",
         re.compile(r"(?:(?<=[\s\"'(@])|\A)\^(?=\d+\.\d)|(?<=\w)~=(?=\d)"),
         lambda match: f" {_BOUNDS[match[0]]} ",
+    ),
+)
+
+# In no word of a language: a word that has one of these is said sign by sign. A slash makes one of
+# a word that has a dot as well, with two letters or more beside it.
+_SIGN_IN_WORD = (
+    r"\\|(?<![|\s])\|(?=[^\s|])|\|(?=\w)|(?<![A-Za-z])\$(?=[A-Za-z{(])|\*\.(?=\w)|\.\*(?=\S)|"
+    r"::(?=\w)|(?:[A-Za-z]{2}|\d)\.(?:[A-Za-z]{2}|\d)[^\s/]{0,30}[A-Za-z][^\s/]{0,30}/|"
+    r"/[^\s/]{0,30}[A-Za-z][^\s/.]{0,30}\.\w\w"
+)
+_IN_WORD = r"[!#-&(-+\--:<-~]"  # ASCII but for quotes, commas and semicolons
+EXPRESSIONS = (
+    SpanClass(
+        "absolute values",
+        re.compile(r"\|(?<![\w|]\|)(\w{1,8})\|(?![\w|])"),
+        lambda match: f"the absolute value of {match[1]}",
+        without_digits=True,
+    ),
+    SpanClass(
+        "words with signs in them",
+        re.compile(
+            rf"(?<![^\s\"'(,;])(?={_IN_WORD}{{0,40}}?(?:{_SIGN_IN_WORD}))"
+            rf"(?={_IN_WORD}{{0,40}}?[A-Za-z]){_IN_WORD}{{1,80}}(?<![.?!:)])",
+            re.ASCII,
+        ),
+        _say,
+        without_digits=True,
+    ),
+    SpanClass(
+        "carets and stars alone",
+        re.compile(r"\*(?= [A-Za-z])(?<=[^\s\d] \*)(?<!\b[a-z] \*)|\^(?=\s)(?<!\S\^)"),
+        lambda match: _SIGNS[match[0]],
+        without_digits=True,
+    ),
+    SpanClass(
+        "dots before a name",
+        re.compile(r"\.(?=[A-Za-z]{2})(?<![^\s\"'(]\.)"),
+        lambda match: "dot ",
+        without_digits=True,
     ),
 )

@@ -9,7 +9,7 @@ from ..spans import SpanClass, fixed
 
 # The amount itself is read by its own class.
 _AMOUNT = r"(?=\s?[-+−±]?(?:[A-Z]{0,3}[$€£¥₹₩₽₺])?\s?\.?\d)"
-_CALL = re.compile(r"\w\([^()\n]{0,32}\)\Z")
+_TERM = re.compile(r"(?:\w\([^()\n]{0,32}\)|(?<![\w.'’-])[b-zB-HJ-Z])\Z")
 _LOOK_BACK = 40  # characters
 _UNKNOWN = r"(?<=\b[a-z0-9])"
 
@@ -20,10 +20,10 @@ def _over(match: re.Match[str]) -> str:
 
 
 def _minus(match: re.Match[str]) -> str | None:
-    """Return "minus" behind "sum(w)", but not behind "some (or all)"."""
+    """Return "minus" behind "sum(w)" and "x", but not behind "some (or all)"."""
     return (
         " minus "
-        if _CALL.search(match.string[max(0, match.start() - _LOOK_BACK) : match.start()])
+        if _TERM.search(match.string[max(0, match.start() - _LOOK_BACK) : match.start()])
         else None
     )
 
@@ -40,7 +40,10 @@ COMPARISONS = (
         without_digits=True,
     ),
     SpanClass(
-        "calls less something", re.compile(r"(?<=\)) - (?=\d|[a-z]\b)"), _minus, without_digits=True
+        "terms less something",
+        re.compile(r" - (?=\d|[a-z]\b(?!['’]))"),
+        _minus,
+        without_digits=True,
     ),
     # The bracket behind what it is applied to stays.
     SpanClass(

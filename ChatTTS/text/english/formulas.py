@@ -11,6 +11,7 @@ _POWERS = {"2": " squared", "3": " cubed"}
 _POWER = re.compile(r"\s?\^\s?(?P<exponent>-?\d+(?:\.\d+)?|[a-z]\b)")
 _SIGNS: list[Rule] = [
     (re.compile(r"(?<=\d)\s?/\s?(?=\d+\s*=)"), " divided by "),
+    (re.compile(r"(?<=[\w)\]])\s?\*\*\s?(?=[\w(-])"), "^"),
     (re.compile(r"==+"), "="),
     (re.compile(r"\s?(?:>=|=>)\s?"), " ≥ "),
     (re.compile(r"\s?<=\s?"), " ≤ "),

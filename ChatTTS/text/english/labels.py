@@ -90,6 +90,7 @@ _BEFORE_WORDS = ("est", "max", "min", "avg", "temp", "pop")
 _WORD_NEXT = re.compile(r"\s[a-z]{3}")
 _NO_NEXT = re.compile(r"\sNos?\.\s?\d")
 _FOOD_NEXT = re.compile(r"\s(?:[a-z]{3}|[+&])")
+_NAME_NEXT = re.compile(r"\s[A-Z][a-z]{2}")
 _PAIRED = re.compile(r"\s(?:and|or)\s(?:max|min)\b|/\s?max\b")
 _PAIR_BEFORE = re.compile(r"\bmin(?:\.|imum)?\s?(?:and\s|or\s|/)\Z", re.IGNORECASE)
 _ALL = {*_NAMED, *_MEASURED, *_ORDERED, *_LIVES, *map(str.lower, _OF_FOOD)}
@@ -105,7 +106,11 @@ def label_at(text: str, start: int, stop: int) -> str | None:
     before = text[max(0, start - _LOOK_BACK) : start]
     food = _OF_FOOD.get(word) or _OF_FOOD.get(key if len(key) > 1 else "")
     is_size = key in ("lg", "sm") and before[-1:].isspace()
-    if food and (is_size or _UNIT_BEFORE.search(before)) and _FOOD_NEXT.match(text, after):
+    if (
+        food
+        and (is_size or _UNIT_BEFORE.search(before))
+        and (_FOOD_NEXT.match(text, after) or (word in "tT" and _NAME_NEXT.match(text, after)))
+    ):
         return food if food in _UNCOUNTED or _ONE_BEFORE.search(before) else f"{food}s"
     if len(word) == 1 and word.isupper():
         return None  # an initial

@@ -115,6 +115,12 @@ _PER: list[Rule] = [
         re.compile(r"(?<=\d )([a-z]{3,}s)\s?/\s?(s|sec|min|h|hr|hour|day|week|month|year)\b"),
         lambda match: f"{match[1]} per {_DIVISORS[match[2]]}",
     ),
+    (
+        re.compile(rf"(\bper [a-z]{{1,12}})/({either(_DIVISORS)})(?!\w)"),
+        lambda match: f"{match[1]} per {_DIVISORS[match[2]]}",
+    ),
+    # A unit that is not known: "3.5 deg2".
+    (re.compile(r"(?<=\d )(?<!\d{4} )(?!mp|v|h)([a-z]{2,4})2(?![\w.])"), r"\1 squared"),
 ]
 _FEET = re.compile(r"(?<![\w'])(\d{1,2})'\s?(\d{1,2})(?:\"|''|(?=\s+tall))")
 # A number like a year has no inches: it ends a quotation that began on another line.

@@ -26,6 +26,8 @@ def _say(match: re.Match[str]) -> str | None:
     said = "a half" if whole and below == 2 else say_parts(above, below)
     if whole:
         said = f"{english_number(whole)} and {said}"
+    if match["side"]:
+        said = f"{english_number(match['side'])} by {said}"
     if match["inch"] is None:
         return said
     if _NOUN.match(match.string, match.end()):
@@ -36,7 +38,10 @@ def _say(match: re.Match[str]) -> str | None:
 MIXED_NUMBERS = (
     SpanClass(
         "parts of an inch",
-        re.compile(rf"(?<![\w/.,])(?:(?P<whole>\d{{1,3}})(?:-|\s))?{_PARTS}(?P<inch>{_INCH})"),
+        re.compile(
+            rf"(?<![\w/.,])(?:(?P<side>\d{{1,3}})\s?x\s?)?(?:(?P<whole>\d{{1,3}})(?:-|\s))?"
+            rf"{_PARTS}(?P<inch>{_INCH})"
+        ),
         _say,
     ),
     SpanClass(
@@ -46,7 +51,10 @@ MIXED_NUMBERS = (
     ),
     SpanClass(
         "mixed numbers",
-        re.compile(rf"(?<![\w/.,-])(?P<whole>\d{{1,3}})-{_PARTS}(?P<inch>(?!))?"),
+        re.compile(
+            rf"(?<![\w/.,-])(?:(?P<side>\d{{1,3}})\s?x\s?)?(?P<whole>\d{{1,3}})-{_PARTS}"
+            r"(?P<inch>(?!))?"
+        ),
         _say,
     ),
 )

@@ -101,7 +101,7 @@ _TO = r"(?:\s?[-–—~]\s?|\sto\s)"
 _COUNTED = r"\s(?:[mb]illion|people|men|women|children|[a-z]{3,20}s)\b"
 _AFTER_RANGE = rf"(?![\w%]|[.,:]\d|\s?(?:{_SIGN}|%|to\b))"
 _PERIOD = (
-    rf"(?:(?:\s?/\s?|\s(?=(?:pp|ea)\b))(?P<period>{either(_PERIODS)}|ea)\b)?"
+    rf"(?:(?:\s?/\s?|\s(?=(?:pp|ea)\b))(?P<period>{either(_PERIODS)}|ea|(?<=/)[a-z]{{2,5}})\b)?"
     r"(?P<noun>(?=[\s-][a-z]))?"
 )
 _MINUS = r"(?P<minus>(?<![\w)])[-−])?"
@@ -136,8 +136,8 @@ def _say(match: re.Match[str]) -> str:
         amounts[0] = english_number(first) if is_round else amounts[0]
     said = " to ".join(amounts)
     if match["period"]:
-        period = _PERIODS.get(match["period"])
-        said += f" per {period}" if period else " each"
+        period = match["period"]
+        said += " each" if period == "ea" else f" per {_PERIODS.get(period, period)}"
     return f"{match['article'] or ''}{'minus ' if match['minus'] else ''}{said}"
 
 

@@ -25,7 +25,7 @@ _RANGES: list[Rule] = [
         r"\1 to ",
     ),
     (re.compile(r"(?<=\d(?:st|nd|rd|th))[-–](?=\d{1,3}(?:st|nd|rd|th)\b)"), " to "),
-    (re.compile(r"(?<=\bQ[1-4])[-–](?=Q[1-4]\b)"), " to "),
+    (re.compile(r"(?:(?<=\b[A-Z]\d)|(?<=\b[A-Z]\d\d))[-–](?=[A-Z]\d{1,2}\b)"), " to "),
     (re.compile(r"(?<=\d)\s?-\s?(?=\d+\s*=)"), " minus "),
     (
         re.compile(

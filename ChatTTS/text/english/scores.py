@@ -49,6 +49,14 @@ SCORES = (
             f"{english_number(match[1])} to {english_number(match[2])}, {english_number(match[3])}"
         ),
     ),
+    # Of a season, or of a game: won, lost and drawn.
+    SpanClass(
+        "records",
+        re.compile(
+            r"(?<![\w.,/-])(?!(?:\d-?){7}|\d\d-\d\d-\d\d\b)\d{1,3}(?:-\d{1,3}){2,3}(?![\w-]|[./,]\d)"
+        ),
+        lambda match: ", ".join(map(english_number, match[0].split("-"))),
+    ),
     SpanClass("so much of a memory", re.compile(r"(?<=[KMGT]B)\s?/\s?(?=\d)"), fixed(" of ")),
     SpanClass(
         "blood pressures",

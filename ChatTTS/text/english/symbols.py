@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from ..readers import Rule, rewrite
 
@@ -30,7 +31,14 @@ _BEFORE_NUMBERS: list[Rule] = [
     (re.compile(r"(?<![-=])[-=]+>"), " "),
     (re.compile(r"&&"), " and "),
     (re.compile(r"\|\|"), " or "),
-    (re.compile(r"(?<=[A-Za-z]{3})\s?/\s?(?=[A-Za-z]{3})"), " slash "),
+    # Silent between letters ("A/C"), years ("2020/21") and sayings ("24/7").
+    (
+        re.compile(
+            r"(?<=[A-Za-z]{3})(?<!\band)\s?/\s?(?=[A-Za-z])|(?<=[A-Za-z])\s?/\s?(?=[A-Za-z]{3})|"
+            r"(?<=(?<!\d)\d{3})/(?=\d{1,2}(?!\d))"
+        ),
+        " slash ",
+    ),
 ]
 _INITIALS: list[Rule] = [
     (
@@ -49,7 +57,12 @@ _SYMBOL: list[Rule] = [
     (
         re.compile("|".join(map(re.escape, _SYMBOLS))),
         lambda match: f" {_SYMBOLS[match[0]]} ",
-    )
+    ),
+    # Arrows, signs of mathematics and currencies by their names in Unicode.
+    (
+        re.compile(r"[\u20a0-\u20cf\u2190-\u22ff\u27c0-\u27ff\u2900-\u2aff]"),
+        lambda match: f" {unicodedata.name(match[0], '').lower().removesuffix(' sign')} ",
+    ),
 ]
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 
-from .numbers import chinese_number, english_number, english_ordinal
+from .numbers import english_number, english_ordinal
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 # Each part may be empty, but not all of them: "ID" begins with a numeral's letter and is none.
-_NUMERAL = (
-    r"(?=[IVXLCDM])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?<=[IVXLCDM])"
-)
+NUMERAL = r"(?=[IVXLCDM])M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})(?<=[IVXLCDM])"
 # Without the single letters, which are initials or words.
-LONGER = rf"(?=[IVXLCDM]{{2}}){_NUMERAL}"
+LONGER = rf"(?=[IVXLCDM]{{2}}){NUMERAL}"
 
 _RULERS = (
     "Henry|Louis|Charles|Elizabeth|George|Edward|William|James|Richard|Mary|Philip|Pius|Paul|"
@@ -39,14 +37,8 @@ _RULER = re.compile(
 _NUMBERED_PART = re.compile(rf"\b(?:{_NUMBERED}|{_NUMBERED.upper()})\s({LONGER}|[IVX])\b")
 _AGE = re.compile(rf"\b({LONGER}|[VX])(?=\s(?:century|centuries|dynasty|Olympiad)\b)")
 _AFTER_NAME = re.compile(rf"\b([A-Z][a-z]+) ({LONGER})\b")
-_ALONE = re.compile(rf"(?=[IVX]{{2}}){_NUMERAL}")
+_ALONE = re.compile(rf"(?=[IVX]{{2}}){NUMERAL}")
 _MOST_AFTER_NAME = 20  # beyond it a word of these letters is rather an abbreviation
-
-
-_HAN_RULERS = "路易|亨利|查理|查尔斯|乔治|威廉|爱德华|詹姆斯|拿破仑|伊丽莎白|约翰|保罗|腓特烈|彼得"
-_CHINESE = re.compile(
-    rf"(?:(?<=第)|(?:(?<={')|(?<='.join(_HAN_RULERS.split('|'))})))({_NUMERAL})(?![A-Za-z])"
-)
 
 
 def read_roman(text: str) -> str:
@@ -57,11 +49,6 @@ def read_roman(text: str) -> str:
     text = _NUMBERED_PART.sub(lambda match: match[0][: -len(match[1])] + _number(match[1]), text)
     text = _AGE.sub(lambda match: english_ordinal(str(value_of(match[1]))), text)
     return _AFTER_NAME.sub(_after_name, text)
-
-
-def read_chinese_roman(text: str) -> str:
-    """Return Chinese ``text`` with roman numerals as words, behind 第 and names of rulers."""
-    return _CHINESE.sub(lambda match: chinese_number(str(value_of(match[1]))), text)
 
 
 def _ruler(match: re.Match[str]) -> str:

@@ -47,6 +47,11 @@ def fixed(words: str) -> Callable[[re.Match[str]], str]:
     return lambda match: words
 
 
+def always(kind: str, pattern: str, words: str, without_digits: bool = False) -> SpanClass:
+    """Return the class of what matches ``pattern``, which is always said as ``words``."""
+    return SpanClass(kind, re.compile(pattern), fixed(words), without_digits)
+
+
 def find_spans(text: str, classes: Sequence[SpanClass]) -> list[Span]:
     """Return the spans of ``text`` in order; none overlap.
 

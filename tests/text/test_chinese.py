@@ -75,9 +75,44 @@ def test_chinese_is_read_out(text: str, words: str) -> None:
         ("今天-5度，歼-20", "今天负五度，歼二十"),
         ("占8/10，买了200家医院", "占十分之八，买了两百家医院"),
         ("A100和A380", "A 一百和A三八零"),
+        ("iPhone 15 256GB，iPhone 5s", "iPhone 十五 两百五十六GB，iPhone 五s"),  # no 15 256
+        ("在3-300元，买5-100", "在三到三百元，买五到一百"),  # no room
+        ("y=2x，占3/16", "y等于二x，占十六分之三"),  # no multiple, no day
+        ("19:35、18:20开始", "十九点三十五分、十八点二十分开始"),  # no scores
     ],
 )
 def test_a_class_claims_no_more_than_its_own(text: str, words: str) -> None:
+    assert read_chinese(text) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        # A number is a value, or digits of a name.
+        ("茅台(600519)涨", "茅台(六零零五幺九)涨"),
+        ("人口1234567，共300725", "人口一百二十三万四千五百六十七，共三十万零七百二十五"),
+        ("号码×××3736", "号码三七三六"),
+        ("，12 000 r/min", "，一万二千转每分"),
+        ("按60335-1和60335-2-81", "按六零三三五杠一和六零三三五，二，八幺"),
+        ("打0800-365588，在3-201", "打零八零零，三六五五八八，在三杠二零幺"),
+        # Two numbers.
+        ("湖人(16-42)三连胜", "湖人(十六比四十二)三连胜"),
+        ("于6/28、10/8和24/7", "于六月二十八日、十月八日和二十四，七"),
+        ("433MHz~915MHz", "四百三十三兆赫到九百一十五兆赫"),
+        ("内存8GB/12GB", "内存八GB，十二GB"),
+        ("血压150~160/90~95mmHg", "血压一百五十到一百六十，九十到九十五毫米汞柱"),
+        # Letters and digits.
+        ("型号5800X3D，航次023W", "型号五八零零X三D，航次零二三W"),
+        ("MD5: 7787C8E3", "MD 五: 七七八七C八E三"),
+        ("conv2d_x和加重3d", "conv 二d_x和加重三天"),
+        ("10W+，涨1.8x", "十万加，涨一点八倍"),
+        ("第II类，II型，VI设计", "第二类，二型，VI设计"),
+        # Signs.
+        ("求x^2-x+1，1e-5，10^-6", "求x的平方减x加一，一乘十的负五次方，十的负六次方"),
+        ("用ls -l /tmp/a", "用ls 杠l 斜杠tmp斜杠a"),
+    ],
+)
+def test_shapes_have_a_reading_without_a_word_for_them(text: str, words: str) -> None:
     assert read_chinese(text) == words
 
 

@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from ChatTTS.text.roman import read_chinese_roman, read_roman
+from ChatTTS.text.chinese import read_chinese
+from ChatTTS.text.roman import read_roman
 
 ACRONYMS = [*map("".join, product("IVXLCDM", "IVXLCDM", ("", "A", "P", "SO", "IL", "5")))]
 
@@ -38,6 +39,6 @@ def test_no_acronym_stops_a_reading(frame: str) -> None:
 
 
 def test_in_chinese_no_acronym_stops_a_reading() -> None:
-    assert read_chinese_roman("第IV章，路易XIV") == "第四章，路易十四"
+    assert read_chinese("第IV章，路易XIV") == "第四章，路易十四"
     for acronym in ACRONYMS:
-        assert read_chinese_roman(f"第{acronym}章").startswith("第")
+        assert read_chinese(f"第{acronym}章").startswith("第")

@@ -6,11 +6,7 @@ other digits are read as plain numbers, so that none is left.
 
 from __future__ import annotations
 
-import re
-
-from ..numbers import chinese_number, read_long_runs
 from ..readers import Reader, read_all
-from ..roman import read_chinese_roman
 from ..signs import name_greek
 from ..spans import read_spans
 from .calendar import DATES
@@ -20,17 +16,19 @@ from .codes import CODES, RELEASES
 from .fractions import FRACTIONS
 from .measures import MEASURES
 from .money import MONEY
-from .names import NAMES
-from .numbers import THOUSANDS, read_numbers
+from .names import MIXED, NAMES
+from .numbers import LONG_NUMBERS, NUMBERS, THOUSANDS
 from .ranges import RANGES
 from .ratios import RATIOS, RECORDS
 from .references import REFERENCES
-from .signs import SIGNS, read_symbols
+from .signs import SIGNS, SYMBOLS
 from .versions import VERSIONS
-from .web import read_addresses
+from .web import ADDRESSES
 
 # By rank: where two classes claim the same characters, the first one has them.
 _SPANS = (
+    *LONG_NUMBERS,
+    *ADDRESSES,
     *REFERENCES,
     *CODES,
     *CALLS,
@@ -43,27 +41,17 @@ _SPANS = (
     *RELEASES,
     *MONEY,
     *MEASURES,
+    *MIXED,
     *FRACTIONS,
     *THOUSANDS,
     *RANGES,
     *SIGNS,
+    *NUMBERS,
+    *SYMBOLS,
 )
-
-_COMMAS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_POINT_FIRST = re.compile(r"(?<![\dA-Za-z.])\.(?=\d)")
-_LETTER_BEFORE = re.compile(r"(?<=[A-Za-z])(?=\d)")
-
 _READERS = (
-    Reader("very long numbers", lambda text: read_long_runs(text, chinese_number, "点")),
-    Reader("addresses", read_addresses),
-    Reader("decimals without a zero", lambda text: _POINT_FIRST.sub("0.", text)),
     Reader("spans", lambda text: read_spans(text, _SPANS, "")),
-    Reader("groups of digits", lambda text: _COMMAS.sub("", text)),
     Reader("Greek letters", lambda text: name_greek(text, "zh")),
-    Reader("roman numerals", read_chinese_roman),
-    Reader("letters before digits", lambda text: _LETTER_BEFORE.sub(" ", text)),
-    Reader("numbers", read_numbers),
-    Reader("symbols", read_symbols),
 )
 
 

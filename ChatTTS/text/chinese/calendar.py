@@ -7,7 +7,7 @@ import re
 from ..numbers import chinese_digits, chinese_number
 from ..spans import SpanClass
 from .clock import CLOCK, say_clock
-from .numbers import AMOUNT
+from .numbers import AMOUNT, numbers_said
 
 _MONTH = r"(?P<month>0?[1-9]|1[0-2])"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
@@ -33,6 +33,23 @@ _OF_FEASTS = (
 )
 
 
+# Days, months and years that are said one after the other, by rank.
+_ONE_DATE = {
+    "dates": rf"{_BEFORE}{_FULL}{_AFTER}",
+    "months of a year": rf"{_BEFORE}{_YEAR}[/.-](?P<month>0[1-9]|1[0-2]){_AFTER}",
+    "dates with the year last": rf"{_BEFORE}{_MONTH}(?P<sign>[./-]){_DAY}(?P=sign){_YEAR}{_AFTER}",
+    "months before their year": rf"{_BEFORE}(?P<month>0[1-9]|1[0-2])[/.-]{_YEAR}{_AFTER}",
+    "dates with a short year": rf"{_BEFORE}(?P<year>\d\d|1[01]\d)/{_MONTH}/{_DAY}{_AFTER}",
+    "days of a month": rf"{_BEFORE}(?P<month>0[1-9])[./-](?P<day>0[1-9]|[12]\d|3[01]){_AFTER}",
+    "days with a stroke": (
+        r"(?<![\d./-])(?:(?<=[请将定已应须拟会可]于)|(?<=截止)|(?<=截至)|(?<=[周期][一二三四五六日])|"
+        rf"(?=\d{{1,2}}/\d{{1,2}}{_OF_DAYS})){_MONTH}/{_DAY}(?![\d./-])"
+    ),
+    "days in brackets": rf"(?<=[周期][一二三四五六日][(（]){_MONTH}[./]{_DAY}(?=[)）])",
+    "days before a time of day": rf"(?<![\d./-]){_MONTH}-{_DAY}(?=\s\d{{1,2}}[:：]\d\d)",
+}
+
+
 def _date(match: re.Match[str]) -> str:
     found = match.groupdict()
     year = f"{chinese_digits(found['year'])}年" if found.get("year") else ""
@@ -45,12 +62,6 @@ def _month_and_day(match: re.Match[str]) -> str:
     return f"{_small(match['month'])}月{day}"
 
 
-def _days(match: re.Match[str]) -> str:
-    between = match["between"] if match["between"] in "至到" else "到"
-    month = f"{_small(match['month'])}月" if match["month"] else ""
-    return f"{month}{_small(match['day'])}{between}{_small(match['last'])}"
-
-
 def _small(number: str) -> str:
     return chinese_number(str(int(number)))
 
@@ -60,7 +71,7 @@ def _digits(match: re.Match[str]) -> str:
 
 
 def _year(match: re.Match[str]) -> str:
-    return re.sub(r"\d+", lambda year: chinese_digits(year[0]), match[0])
+    return numbers_said(match[0], chinese_digits)
 
 
 def _years(match: re.Match[str]) -> str | None:
@@ -144,57 +155,8 @@ DATES = (
         ),
         _months,
     ),
-    SpanClass("dates", re.compile(rf"{_BEFORE}{_FULL}{_AFTER}"), _date),
-    SpanClass(
-        "months of a year",
-        re.compile(rf"{_BEFORE}{_YEAR}[/.-](?P<month>0[1-9]|1[0-2]){_AFTER}"),
-        _date,
-    ),
-    SpanClass(
-        "dates with the year last",
-        re.compile(rf"{_BEFORE}{_MONTH}(?P<sign>[./-]){_DAY}(?P=sign){_YEAR}{_AFTER}"),
-        _date,
-    ),
-    SpanClass(
-        "months before their year",
-        re.compile(rf"{_BEFORE}(?P<month>0[1-9]|1[0-2])[/.-]{_YEAR}{_AFTER}"),
-        _date,
-    ),
-    SpanClass(
-        "dates with a short year",
-        re.compile(rf"{_BEFORE}(?P<year>\d\d)/{_MONTH}/{_DAY}{_AFTER}"),
-        _date,
-    ),
-    SpanClass(
-        "days of a month",
-        re.compile(rf"{_BEFORE}(?P<month>0[1-9])[./-](?P<day>0[1-9]|[12]\d|3[01]){_AFTER}"),
-        _date,
-    ),
-    SpanClass(
-        "days behind a word",
-        re.compile(
-            rf"(?:(?<=周[一二三四五六日])|(?<=星期[一二三四五六日])|(?<=截至)){_MONTH}/{_DAY}{_AFTER}"
-        ),
-        _date,
-    ),
-    SpanClass(
-        "days with a stroke",
-        re.compile(
-            rf"(?<![\d./-])(?:(?<=[请将定已应须拟会可]于)|(?<=截止)|(?=\d{{1,2}}/\d{{1,2}}{_OF_DAYS})){_MONTH}/{_DAY}(?![\d./-])"
-        ),
-        _date,
-    ),
-    SpanClass(
-        "days in brackets behind a day of the week",
-        re.compile(rf"(?<=[周期][一二三四五六日][(（]){_MONTH}[./]{_DAY}(?=[)）])"),
-        _date,
-    ),
+    *(SpanClass(kind, re.compile(pattern), _date) for kind, pattern in _ONE_DATE.items()),
     SpanClass("years in brackets", re.compile(r"(?<=[(（])[1-9]\d{2}(?=年[)）])"), _digits),
-    SpanClass(
-        "days before a time of day",
-        re.compile(rf"(?<![\d./-]){_MONTH}-{_DAY}(?=\s\d{{1,2}}[:：]\d\d)"),
-        _date,
-    ),
     SpanClass(
         "days with a dot",
         re.compile(
@@ -310,25 +272,10 @@ DATES = (
         _digits,
     ),
     SpanClass(
-        "days to days",
-        re.compile(
-            rf"(?<![\d.])(?:{_MONTH}月)?{_DAY}\s?(?P<between>{_BETWEEN})\s?(?P<last>0?[1-9]|[12]\d|3[01])(?=[日号](?![本线]))"
-        ),
-        _days,
-    ),
-    SpanClass(
         "months",
         re.compile(rf"(?<![\d.]){_MONTH}月(?:{_DAY}(?P<name>[日号]))?"),
         _month_and_day,
     ),
-    SpanClass(
-        "days",
-        re.compile(rf"(?<![\d.]){_DAY}(?=[日号](?![本线]))"),
-        lambda match: _small(match["day"]),
-    ),
     # Days with a name: 5·12, 9·11, 双11.
     SpanClass("days with a name", re.compile(r"(?<![\d·])\d{1,2}·\d{1,2}(?![\d·])"), _digits),
-    SpanClass(
-        "days of shopping", re.compile(r"(?<=双)1[12]"), lambda match: chinese_number(match[0])
-    ),
 )

@@ -117,12 +117,4 @@ TIMES = (
         _half,
     ),
     SpanClass("times of day", re.compile(rf"{_ALONE}{CLOCK}{_END}"), say_clock),
-    SpanClass(
-        "zeros of minutes",
-        re.compile(r"(?<=\d[点时])0(?=[1-9](?!\d))"),
-        lambda match: "零",
-    ),
-    SpanClass(
-        "zeros of hours", re.compile(r"(?<![\d.])0(?=\d[点时](?!\d?\d时))"), lambda match: ""
-    ),
 )

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import chinese_digits, chinese_number
 from ..spans import SpanClass
-from .numbers import AMOUNT, by_digits, in_groups
+from .numbers import AMOUNT, by_digits, in_groups, numbers_said
 
 # Behind these stand digits alone, behind others letters as well.
 _PHONES = "传真|电话|热线|客服|手机号?码?|号码|座机|后四位|后4位"
@@ -31,9 +31,6 @@ _MIXED = re.compile(
 )
 _ADDRESS = re.compile(
     r"(?<![\d.])(?P<bytes>\d{1,3}(?:\.\d{1,3}){3})(?:/(?P<mask>\d{1,2}))?(?::(?P<port>\d{2,5}))?(?![\d.]*\d)"
-)
-_COMMIT = re.compile(
-    r"(?<![A-Za-z\d.-])(?=[0-9a-f]{0,39}[a-f])(?=(?:[a-f]{0,9}\d){2})[0-9a-f]{7,40}(?![A-Za-z\d.-])"
 )
 _VERSION = re.compile(
     r"(?<![\d.])(?!(?:1\d|20)\d\d\.\d\d?\.\d\d?(?![.\d]))v?\d{1,9}(?:\.\d{1,9}){2,9}(?:-\d{1,4})?(?![\d.])"
@@ -72,6 +69,11 @@ def _version(match: re.Match[str]) -> str:
 
 CODES = (
     SpanClass("addresses of networks", _ADDRESS, _address),
+    SpanClass(
+        "numbers with a mask",  # ×××3736
+        re.compile(r"(?<![A-Za-z\d])\d{0,8}[×xX*]{3,20}\d{2,8}(?!\d)"),
+        lambda match: in_groups(match[0]),
+    ),
     SpanClass("numbers behind their label", _LABELLED, _labelled),
     SpanClass("passwords", _MIXED, _mixed),
     SpanClass(
@@ -83,24 +85,9 @@ CODES = (
         lambda match: chinese_digits(match[0]),
     ),
     SpanClass(
-        "ports in a row",
-        re.compile(r"(?<=端口)\s?\d{2,5}(?:[/、]\d{2,5}){1,9}(?!\d)"),
-        lambda match: "、".join(map(chinese_digits, re.findall(r"\d+", match[0]))),
-    ),
-    SpanClass(
         "ports",
         re.compile(r"(?<=[A-Za-z]):(?P<port>\d{4,5})(?!\d)"),
         lambda match: f"端口{chinese_digits(match['port'])}",
-    ),
-    SpanClass(
-        "commits",
-        _COMMIT,
-        lambda match: "".join(chinese_digits(sign) or sign for sign in match[0]),
-    ),
-    SpanClass(
-        "identity cards",
-        re.compile(r"(?<!\d)\d{17}[\dXx](?![\dA-Za-z])"),
-        lambda match: by_digits(match[0]) + match[0][-1].strip("0123456789"),
     ),
     SpanClass(
         "cards in groups",
@@ -114,9 +101,17 @@ RELEASES = (
     SpanClass(
         "numbers in groups",
         re.compile(
-            r"(?<![\w.-])(?:\d{2,6}(?:-\d{2,6}){2,5}|(?:20\d{6}|0\d{5,11}|\d{9,12})-\d{1,8})(?![\w.-])",
+            r"(?<![\w.-])(?:\d{1,6}(?:-\d{1,6}){2,5}|(?:20\d{6}|0\d{1,11}|\d{9,12})-\d{1,8})(?![\w.-])",
             re.ASCII,
         ),
         lambda match: in_groups(match[0]),
+    ),
+    # 60335-1, 2023-2: what is much longer than what stands behind its dash.
+    SpanClass(
+        "numbers with a part",
+        re.compile(
+            rf"(?<![\w.:/$¥-])\d{{4,8}}-\d{{1,2}}(?![\w.:/-]|\s?[=+%℃°]|\s?(?:{AMOUNT}))", re.ASCII
+        ),
+        lambda match: numbers_said(match[0].replace("-", "杠"), chinese_digits),
     ),
 )

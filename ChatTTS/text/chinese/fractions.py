@@ -6,9 +6,11 @@ import re
 
 from ..numbers import chinese_number
 from ..spans import SpanClass
-from .numbers import BETWEEN, WRITTEN
+from .numbers import AMOUNT, BETWEEN, WRITTEN
 
 _WHOLES = {"%": "百", "‰": "千", "‱": "万"}
+_PARTS_BEFORE = re.compile(r"[占约达为是=+*×÷(（^/<>≈-]\s?\Z")
+_PARTS_BEHIND = re.compile(rf"[=+*×÷^A-Za-z\"]|\s?(?:[的决拍]|是一?个|{AMOUNT}|英[寸尺里])")
 _MINUS = r"(?P<sign>(?<![A-Za-z\d)%])[-−]|负)?"
 
 
@@ -24,10 +26,31 @@ def _share(match: re.Match[str]) -> str:
 def _fraction(match: re.Match[str]) -> str:
     sign = "负" if match["sign"] else ""
     whole = f"{chinese_number(match['whole'])}又" if match["whole"] else ""
+    if not sign and not whole and (day := _day(match)):
+        return day
     above, below = chinese_number(match["above"]), chinese_number(match["below"])
     if above == below:
         return f"{sign}{whole}{above}比{below}"
     return f"{sign}{whole}{below}分之{above}"
+
+
+def _day(match: re.Match[str]) -> str | None:
+    """Return the day of 6/28 and 10/8, or two numbers for 24/7; a fraction has ``None``.
+
+    Fractions are less than one, and few have such a denominator. One that stands alone is one.
+    """
+    above, below, text = int(match["above"]), int(match["below"]), match.string
+    is_part = above in (1, below) or (above < below and (below < 13 or above > 12 or below > 31))
+    before = text[max(0, match.start() - 3) : match.start()]
+    if (
+        is_part
+        or (match[0] == text and above < below)
+        or _PARTS_BEFORE.search(before)
+        or _PARTS_BEHIND.match(text, match.end())
+    ):
+        return None
+    first, second = chinese_number(match["above"]), chinese_number(match["below"])
+    return f"{first}月{second}日" if above <= 12 and below <= 31 else f"{first}，{second}"
 
 
 def _spelled(match: re.Match[str]) -> str:
@@ -61,7 +84,7 @@ FRACTIONS = (
     SpanClass(
         "fractions",
         re.compile(
-            rf"{_MINUS}(?:(?P<whole>\d{{1,9}})(?:又|\s))?(?<![\d/.])(?P<above>\d{{1,6}})\s?/\s?"
+            rf"{_MINUS}(?:(?P<whole>\d{{1,9}})(?:又|\s))?(?<![A-Za-z\d/.])(?P<above>\d{{1,6}})\s?/\s?"
             r"(?P<below>[1-9]\d{0,5})(?![\d/.])"
         ),
         _fraction,

@@ -6,8 +6,8 @@ import re
 
 from ..numbers import chinese_digits, chinese_number
 from ..readers import either
-from ..spans import SpanClass, fixed
-from .numbers import AMOUNT, BETWEEN, WRITTEN, spoken
+from ..spans import SpanClass, always
+from .numbers import AMOUNT, BETWEEN, GROUPED, WRITTEN, spoken
 
 _UNITS = {
     "m2": "平方米", "km2": "平方公里", "cm2": "平方厘米", "mm2": "平方毫米", "m3": "立方米",
@@ -25,8 +25,9 @@ _UNITS = {
     "µs": "微秒", "ns": "纳秒", "s": "秒", "min": "分钟", "h": "小时", "kcal": "千卡", "cal": "卡",
     "J": "焦", "kJ": "千焦", "N": "牛", "Pa": "帕", "hPa": "百帕", "kPa": "千帕", "MPa": "兆帕",
     "mmHg": "毫米汞柱", "ha": "公顷", "mol": "摩尔", "mmol": "毫摩尔", "μmol": "微摩尔",
-    "Ω": "欧", "kΩ": "千欧", "°C": "摄氏度", "°F": "华氏度", "rpm": "转每分", "ft": "英尺",
-    "lb": "磅", "oz": "盎司", "mph": "英里每小时", "ppm": "百万分之一", "bpm": "次每分",
+    "Ω": "欧", "kΩ": "千欧", "°C": "摄氏度", "°F": "华氏度", "ft": "英尺", "lb": "磅",
+    "rpm": "转每分", "r/min": "转每分", "oz": "盎司", "mph": "英里每小时", "ppm": "百万分之一",
+    "bpm": "次每分",
     "Mbps": "兆比特每秒", "Gbps": "吉比特每秒", "fps": "帧每秒", "kph": "公里每小时",
     "IU": "国际单位", "U/L": "单位每升", "GB": "GB", "MB": "MB", "KB": "KB", "TB": "TB", "PB": "PB",
     "Gb": "Gb", "Mb": "Mb", "Kbps": "千比特每秒", "kbps": "千比特每秒", "bp": "个基点",
@@ -44,13 +45,16 @@ _CHINESE_DIVISORS = (
     "只|方"
 )
 _SIDES = {"N": "北纬", "S": "南纬", "E": "东经", "W": "西经"}
+# 023W is a name.
+_AMOUNT = rf"(?:{GROUPED}|(?!0\d\d){WRITTEN})"
 _MEASURE = re.compile(
     rf"(?<![A-Za-z\d.^])(?<!\^-)(?P<behind>(?<=[A-Za-z] ))?"
-    rf"(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?)?(?P<number>{WRITTEN})"
-    rf"\s?(?P<scale>[百千万亿]{{0,2}})\s?(?P<unit>{either(_UNITS)})"
-    rf"(?:\s?/\s?(?P<count>1\d{{1,3}})?(?P<divisor>{either(_DIVISORS)}|{_CHINESE_DIVISORS}))?"
-    r"(?![A-Za-z0-9])"
+    rf"(?:(?P<low>{_AMOUNT})\s?(?P<unit_>{either(_UNITS)})?\s?(?P<to>{BETWEEN})\s?)?(?P<number>{_AMOUNT})"
+    rf"(?P<space>\s?)(?P<scale>[百千万亿]{{0,2}})\s?(?P<unit>{either(_UNITS)})"
+    rf"(?:\s?/\s?(?P<count>\d{{1,6}}(?:\.\d{{1,4}})?)?\s?(?P<divisor>{either(_DIVISORS)}|{_CHINESE_DIVISORS}))?"
+    r"(?![A-Za-z0-9_])"
 )
+_OF_PEOPLE = re.compile(rf"\+|\s?(?:{AMOUNT}|粉|阅|播)")
 _ARC = re.compile(
     r"(?<![\d.])(?P<degrees>\d{1,3}(?:\.\d{1,8})?)\s?°\s?"
     r"(?:(?P<minutes>\d{1,2}(?:\.\d{1,6})?)\s?[′']\s?"
@@ -60,10 +64,14 @@ _ARC = re.compile(
 
 
 def _measure(match: re.Match[str]) -> str | None:
-    number, unit, divisor = match["number"], match["unit"], match["divisor"]
-    if match["behind"] is not None and len(unit) == 1 and divisor is None:  # "Plan 3 L"
+    number, unit, divisor = match["number"].replace(" ", ""), match["unit"], match["divisor"]
+    alone = match["behind"] is not None and len(unit) == 1 and divisor is None
+    if alone and (match["space"] or len(number) == 1):  # "Plan 3 L", "iPhone 5s"
         return None
-    low = f"{spoken(match['low'])}到" if match["low"] else ""
+    if unit == "W" and _OF_PEOPLE.match(match.string, match.end()):  # 2.5W元, 10W+
+        return None
+    to = "至" if match["to"] == "至" else "到"
+    low = f"{spoken(match['low'])}{_UNITS.get(match['unit_'], '')}{to}" if match["low"] else ""
     if unit == "ppm":
         return f"百万分之{low}{chinese_number(number)}"
     said = low + ("两" if number == "2" else spoken(number)) + match["scale"]
@@ -72,9 +80,16 @@ def _measure(match: re.Match[str]) -> str | None:
         return said + name
     if (unit, divisor) == ("km", "h"):
         return f"每小时{said}{name}"
-    count = match["count"] or ""
+    count = chinese_number(match["count"]) if match["count"] else ""
     per = _DIVISORS.get(divisor, divisor)
-    return f"{said}{name}每{chinese_number(count) if count else ''}{per}"
+    # 7W/165W: so much of so much, since nothing is counted per itself.
+    return f"{said}{name}{'，' if divisor == unit else '每'}{count}{per}"
+
+
+def _multiple(match: re.Match[str]) -> str | None:
+    """Return 倍 for the x of 1.8x; that of a formula is a letter."""
+    before = match.string[max(0, match.start() - 8) : match.start()]
+    return None if re.search(r"[A-Za-z=+*/(^-]\s?[\d.]+\Z", before) else "倍"
 
 
 def _per(match: re.Match[str]) -> str:
@@ -165,7 +180,8 @@ MEASURES = (
     SpanClass(
         "units in letters per something",
         re.compile(
-            rf"(?<=[\d百千万亿])(?P<unit>[\u4e00-\u9fff]{{0,3}})\s?/\s?"
+            # An unknown unit stays as it is: 12U/mL.
+            rf"(?<=[\d百千万亿kKwW])(?P<unit>[\u4e00-\u9fff]{{0,3}}|(?![kKwW]/)[A-Za-z]{{1,4}})/"
             rf"(?P<divisor>{either(_DIVISORS)})(?![A-Za-z0-9])"
         ),
         _per,
@@ -174,28 +190,18 @@ MEASURES = (
     SpanClass(
         "units per something",
         re.compile(
-            rf"(?<=[\d百千万亿])(?P<unit>[\u4e00-\u9fff]{{0,3}})\s?/\s?(?={_CHINESE_DIVISORS})"
+            rf"(?<=[\d百千万亿kKwW])(?P<unit>[\u4e00-\u9fff]{{0,3}})/(?={_CHINESE_DIVISORS})"
         ),
         lambda match: f"{match['unit']}每",
         without_digits=True,
     ),
-    SpanClass(
+    always(
         "prices per something",
-        re.compile(rf"(?<=\d[wWkK])/(?={_CHINESE_DIVISORS})|(?<=[元块])/(?=\d)"),
-        fixed("每"),
-    ),
-    SpanClass(
-        "prices per a unit in letters",
-        re.compile(rf"(?<=\d[wWkK])/(?P<divisor>{either(_DIVISORS)})(?![A-Za-z0-9])"),
-        lambda match: f"每{_DIVISORS[match['divisor']]}",
+        r"(?<=[元块])/(?=\d)|(?:(?<=\.\d)|(?<=\.\d\d))/(?=\d{1,3}[件瓶盒袋包斤双条个只支片])",
+        "每",
     ),
     # 100+条 is more than a hundred; 5km+ as well.
-    SpanClass(
-        "and more",
-        re.compile(rf"(?<=[0百千万亿])\+(?=\s?(?:{AMOUNT}))"),
-        fixed("多"),
-        without_digits=True,
-    ),
+    always("and more", rf"(?<=[0百千万亿])\+(?=\s?(?:{AMOUNT}))", "多", True),
     SpanClass(
         "and more of a unit",
         re.compile(
@@ -208,19 +214,22 @@ MEASURES = (
         re.compile(r"(?<=\d[米秒])\d\d(?![\d.]|\s?[个次米秒分人])"),
         lambda match: chinese_digits(match[0]),
     ),
-    SpanClass(
+    always(
         "days in letters",
-        re.compile(r"(?<=\d)d(?![A-Za-z\d]|打印|电影|建模|动画|效果|眼镜|模型|游戏|渲染)"),
-        fixed("天"),
+        r"(?<=\d)(?<![A-Za-z]\d)d(?![A-Za-z\d_]|打印|电影|建模|动画|效果|眼镜|模型|游戏|渲染|"
+        r"图|卷积|池化|数组|扫描|视觉|点云|网络|层)",
+        "天",
     ),
-    SpanClass("terms in years", re.compile(r"(?<=\d)Y(?![A-Za-z\d])"), fixed("年期")),
-    SpanClass(
+    always("terms in years", r"(?<=\d)Y(?![A-Za-z\d])", "年期"),
+    always(
         "inches",
-        re.compile(
-            r"(?<=\d)\s?[\"″](?=\s?(?:[AO]?LED|LCD|IPS|屏|显示|电视|笔记本|硬盘|晶圆|轮|披萨))"
-        ),
-        fixed("英寸"),
+        r"(?<=\d)\s?[\"″](?=\s?(?:[AO]?LED|LCD|IPS|屏|显示|电视|笔记本|硬盘|晶圆|轮|披萨))",
+        "英寸",
     ),
-    SpanClass("degrees", re.compile(r"(?<=\d)\s?°"), fixed("度")),
-    SpanClass("ten thousands", re.compile(r"(?<=\d)[wW](?![A-Za-z])"), fixed("万")),
+    always("ten thousands", r"(?<=\d)[wW](?![A-Za-z\d])", "万"),
+    SpanClass(
+        "multiples",
+        re.compile(r"(?<=\d)x(?=$|[，。、；！？)）,;]|[\u4e00-\u9fff])"),
+        _multiple,
+    ),
 )

@@ -6,8 +6,8 @@ import re
 
 from ..numbers import chinese_digits
 from ..readers import either
-from ..spans import SpanClass, fixed
-from .numbers import BETWEEN, WRITTEN, spoken
+from ..spans import SpanClass, always
+from .numbers import BETWEEN, WHOLE, WRITTEN, spoken
 
 _CURRENCIES = {
     "$": "美元", "€": "欧元", "£": "英镑", "¥": "元", "₩": "韩元", "₹": "卢比", "₽": "卢布",
@@ -84,11 +84,10 @@ MONEY = (
         re.compile(r"(?<![\d.])\d\d(?=折)"),
         lambda match: chinese_digits(match[0]) if match[0][1] != "0" else None,
     ),
-    SpanClass("instalments", re.compile(r"(?<=[元块\d])/(?=\d{1,3}期)"), fixed("分")),
+    always("instalments", r"(?<=[元块\d])/(?=\d{1,3}期)", "分"),
     SpanClass(
-        "prices of several",
-        re.compile(r"(?:(?<=\.\d)|(?<=\.\d\d))/(?=\d{1,3}[件瓶盒袋包斤双条个只支片])"),
-        fixed("每"),
+        "round sums",
+        re.compile(rf"(?<![\w.,])(?P<sum>{WHOLE})\.00?(?=元|块|美元|欧元|[万亿])", re.ASCII),
+        lambda match: spoken(match["sum"]),
     ),
-    SpanClass("round sums", re.compile(r"(?<=\d)\.00?(?=元|块|美元|欧元|[万亿])"), fixed("")),
 )

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import chinese_digits, chinese_number
 from ..spans import SpanClass
-from .numbers import AMOUNT, by_digits
+from .numbers import AMOUNT, by_digits, numbers_said
 
 _ROOMS = (
     "室|号?房(?!间?数|价|产|贷|地|屋|子|型|租|源|企)|会议室|教室|包厢|包间|病房|寝室|宿舍|机房|办公室|"
@@ -15,7 +15,6 @@ _ROOMS = (
 _PLACES = "登机口|检票口|候机厅|展位|展台|摊位|机位|车位|铺位|座(?!位数|客)|号?出口|入口|航站楼"
 _WAYS = r"[国省县乡]道|[^\d，。；、]{0,6}(?:高速|公路|快速路|绕城)"
 _PROVINCES = "京津沪渝冀豫云辽黑湘皖鲁新苏浙赣鄂桂甘晋蒙陕吉闽贵粤青藏川宁琼"
-_RIDE = "(?:(?<=坐)|(?<=乘)|(?<=搭)|(?<=车次)|(?<=车次：))"
 _EVENTS = "事件|事变|惨案|政变|晚会|大案|空难|火灾|矿难|爆炸|特大|重大事故"
 _INSTITUTIONS = (
     "医院|部队|工厂|厂(?![家房])|中学|研究所|艺术区|文化园|基地|高地|"
@@ -32,7 +31,7 @@ def _digits(written: str) -> str:
 def _room(match: re.Match[str]) -> str:
     """Return 三杠二杠幺五零二 for 3-2-1502; behind a letter there is no word for the dash."""
     said = re.sub(r"(?<=[A-Z])-", "", match[0])
-    return re.sub(r"\d+", lambda number: _digits(number[0]), said).replace("-", "杠")
+    return numbers_said(said, _digits).replace("-", "杠")
 
 
 def _train(match: re.Match[str]) -> str:
@@ -59,6 +58,21 @@ def _processor(match: re.Match[str]) -> str:
     return f"{match['letters']}{chinese_number(first)} {said}"
 
 
+def _mixed(match: re.Match[str]) -> str:
+    """Return digits one by one in a code, and short ones as numbers where there are few."""
+    runs = re.findall(r"\d+|[A-Za-z]+", match[0])
+    most = 2 if len(runs) < _MANY_RUNS else 0
+    return "".join(
+        chinese_digits(run)
+        if run.isdigit() and len(run) > most
+        else chinese_number(run)
+        if run.isdigit()
+        else run
+        for run in runs
+    )
+
+
+_MANY_RUNS = 8
 _TRAIN = r"(?P<letter>[GDCZTKYLS])(?P<number>\d{1,4})"
 
 NAMES = (
@@ -79,8 +93,12 @@ NAMES = (
         _room,
     ),
     SpanClass(
-        "rooms in a row",
-        re.compile(r"(?<![\w.-])\d{1,2}-\d{1,2}-(?!(?:19|20)\d\d)\d{3,4}(?![\w.-])", re.ASCII),
+        "rooms behind a short number",  # 3-201, but 3-300 is a range
+        re.compile(
+            r"(?<![\w.:/$¥第约近共达到于-])[1-9]\d?-(?!(?:19|20)\d\d)[1-9]\d{1,2}[1-9]"
+            rf"(?![\w.:/-]|[号集章节回课期页题%℃°]|\s?(?:{AMOUNT}))",
+            re.ASCII,
+        ),
         _room,
     ),
     SpanClass(
@@ -110,7 +128,6 @@ NAMES = (
         re.compile(rf"(?<![A-Za-z]){_TRAIN}(?=次|号?列车|高铁|动车|号车)"),
         _train,
     ),
-    SpanClass("trains that are taken", re.compile(rf"{_RIDE}{_TRAIN}(?!\d)"), _train),
     SpanClass(
         "flights",
         re.compile(
@@ -150,15 +167,18 @@ NAMES = (
     SpanClass(
         "models",
         re.compile(
-            rf"(?<![A-Za-z\d.-])(?!{_CURRENCIES})(?P<letters>[A-Z]{{1,5}})"
+            rf"(?<![A-Za-z\d.-])(?!{_CURRENCIES})(?P<letters>[A-Z]{{1,5}}|[a-z](?=\d)|(?<=骁龙|天玑|麒麟|锐龙|酷睿|标致|空客))"
             rf"(?P<gap>(?<=[A-Z]{{2}}) (?=\d{{4}}(?![a-zμµ]))|-?)(?P<number>[1-9]\d{{2,4}})"
             rf"(?![\d.,:+/-]\d|[\d%℃°]|\s?(?:{AMOUNT}))"
         ),
         _model,
     ),
     SpanClass(
-        "long numbers behind letters",
-        re.compile(r"(?<![A-Za-z\d])[A-Z]{1,4}\d{6,20}(?![\dA-Za-z.])"),
+        "numbers with letters",
+        re.compile(
+            r"(?<![A-Za-z\d])[A-Z]{1,4}\d{6,20}(?![\dA-Za-z.])"
+            r"|(?<![A-Za-z\d.,:-])0\d{2,9}[A-Z]{1,2}(?![A-Za-z\d])"  # 023W
+        ),
         _each_digit,
     ),
     SpanClass(
@@ -208,5 +228,16 @@ NAMES = (
             r"[^\d，。]{0,3}(?:高校|院校|大学|毕业|名校))"
         ),
         lambda match: chinese_digits(match[0]),
+    ),
+)
+# Behind measures and lengths of time, which have letters between digits as well.
+MIXED = (
+    SpanClass(
+        "letters between digits",  # 5800X3D, ESP32S3; 2x2 is a product
+        re.compile(
+            r"(?<![A-Za-z\d_.])(?=[A-Za-z]{0,20}\d{1,20}(?![xXvV]\d{1,9}(?![A-Za-z\d]))[A-Za-z]{1,20}\d)"
+            r"[A-Za-z\d]{4,64}(?![A-Za-z\d_])"
+        ),
+        _mixed,
     ),
 )

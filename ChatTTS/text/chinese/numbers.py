@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from ..numbers import chinese_digits, chinese_number
 from ..spans import SpanClass
 
 NUMBER = r"\d{1,20}(?:\.\d{1,20})?"  # longer runs are read digit by digit before
 # A number as people write it, with or without commas, and what they put between two of them.
+WHOLE = r"(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,20})"
 WRITTEN = r"(?:\d{1,3}(?:,\d{3}){1,5}(?:\.\d{1,20})?(?!\d)|\d{1,20}(?:\.\d{1,20})?)"
+# One with spaces, as in papers: behind a name (iPhone 15 256GB) they divide two numbers.
+GROUPED = r"(?:\A|(?<=[，,。；;：:、（(=<>≈约共为达有]))[1-9]\d{0,2}(?: \d{3}){1,5}(?![\d.]| \d)"
 BETWEEN = "[-–—~～至到]"
 
 # What is counted with 两. 二年级, 二次元 and 二分之一 are no counts.
@@ -27,13 +31,16 @@ AMOUNT = (
     r"瓶箱杯袋盒种类层间套户组座棵双根段辈]|小时|美元|平方?米|立方|厘米|毫米|毫升|升"
 )
 _LEADING_TWO = re.compile(r"二(?=[百千万亿兆])")
-# A number, and what decides how it is said.
-_PLACED = re.compile(
-    rf"(?P<before>第|初|星期|礼拜|(?<!每)周|[A-Za-z]\s?)?(?P<number>{NUMBER})(?P<counted>{_COUNTED})?"
-)
+# What makes a number behind it the name of a place in a row: 第2, 周2, B2.
+_IN_A_ROW = re.compile(r"(?:第|初|星期|礼拜|(?<!每)周|(?:[A-WYZa-wyz]|(?<![\d ])[xX])\s?)\Z")
+_COUNTED_NEXT = re.compile(rf"\s?°|[wW](?![A-Za-z])|{_COUNTED}")
+_AMOUNT_NEXT = re.compile(rf"\s?(?:{AMOUNT})")
+# Digits of a name, which has no commas and is not round, such as that of a share.
+_NAME = re.compile(r"\d{6,20}(?<!00)|\d{13,20}")
+_MOST_DIGITS = 12  # a longer run is always a name: of a card, an order, a person
+_MUCH = re.compile(r"[约近达超过共计有至到于破余剩满口数量额值价积=<>≈+×*/-]\s?\Z")
 # "第03章" is the third chapter; "第007号" keeps its zeros, as the name that it is.
 _PARTS = frozenset("章节集回课页卷期季话幕篇册讲天周")
-_MOST_DIGITS = 12  # a longer run is a name: of a card, an order, a person
 
 
 def spoken(written: str) -> str:
@@ -47,25 +54,30 @@ def by_digits(written: str) -> str:
     return chinese_digits(written).replace("一", "幺")
 
 
+def numbers_said(text: str, say: Callable[[str], str] = chinese_number) -> str:
+    """Return ``text`` with each run of digits as ``say`` says it."""
+    return re.sub(r"\d+", lambda digits: say(digits[0]), text)
+
+
 def in_groups(written: str) -> str:
     """Return groups of digits one by one, with a pause between groups."""
     return "，".join(map(by_digits, re.findall(r"\d+", written)))
 
 
-def read_numbers(text: str) -> str:
-    """Return ``text`` with every number as words, and so without a digit."""
-    return _PLACED.sub(_placed, text)
-
-
 def _placed(match: re.Match[str]) -> str:
-    before, number, counted = match["before"] or "", match["number"], match["counted"] or ""
-    if before == "第" and number.isdigit() and match.string[match.end("number") :][:1] in _PARTS:
+    """Return a number as its neighbours show it: a place in a row, a name, or an amount."""
+    number, text, end = match[0], match.string, match.end()
+    before = text[max(0, match.start() - 3) : match.start()]
+    if before.endswith("第") and text[end : end + 1] in _PARTS:
         number = number.lstrip("0") or number
-    if len(number) > _MOST_DIGITS and "." not in number and not (before or counted):
-        return by_digits(number)
-    if number == "2" and counted and not before:
-        return f"两{counted}"
-    return f"{before}{chinese_number(number) if before else spoken(number)}{counted}"
+    if _IN_A_ROW.search(before):
+        gap = " " if re.search(r"[A-Za-z]\Z", before) else ""
+        return gap + chinese_number(number)
+    if number == "2" and _COUNTED_NEXT.match(text, end):
+        return "两"
+    is_much = not before or _MUCH.search(before) or _AMOUNT_NEXT.match(text, end)
+    is_name = len(number) > _MOST_DIGITS or not is_much
+    return by_digits(number) if is_name and _NAME.fullmatch(number) else spoken(number)
 
 
 def _thousands(match: re.Match[str]) -> str:
@@ -78,6 +90,29 @@ def _thousands_to(match: re.Match[str]) -> str:
     return f"{low}到{high}"
 
 
+LONG_NUMBERS = (
+    SpanClass(
+        "very long numbers",
+        re.compile(r"(?<!\d)(?:\d{1,19}\.)?\d{20,}"),
+        lambda match: "点".join(map(chinese_number, match[0].split("."))),
+    ),
+)
+# Behind all other classes.
+NUMBERS = (
+    SpanClass(
+        "grouped numbers",
+        re.compile(GROUPED),
+        lambda match: spoken(match[0].replace(" ", "")),
+    ),
+    SpanClass("numbers", re.compile(WRITTEN), _placed),
+    SpanClass(
+        "decimals without a zero",
+        re.compile(r"(?<![A-Za-z\d.])\.\d{1,20}"),
+        lambda match: f"零点{chinese_digits(match[0])}",
+    ),
+    # What is left of a number that another class has a part of.
+    SpanClass("digits", re.compile(r"\d{1,20}"), _placed),
+)
 THOUSANDS = (
     SpanClass(
         "thousands to thousands",

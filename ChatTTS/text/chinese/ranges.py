@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..spans import SpanClass, fixed
+from ..spans import SpanClass, always
 from .numbers import NUMBER
 
 _LOOK_BACK = 12  # characters: the number before a dash
@@ -28,43 +28,46 @@ def _dash(match: re.Match[str]) -> str:
 
 
 RANGES = (
-    SpanClass("series", re.compile(rf"{_SERIES}-(?=\d)"), fixed("")),
-    SpanClass(
+    always("series", rf"{_SERIES}-(?=\d)", ""),
+    # LPR-20BP: what is taken off has a unit.
+    always(
         "differences",
-        re.compile(
-            # LPR-20BP: what is taken off has a unit.
-            r"(?<=[A-Z])\s?[-−]\s?(?=\d{1,4}(?:\.\d{1,4})?\s?(?:[Bb][Pp]s?(?![A-Za-z])|%|个?基点))|"
-            r"(?<=\d)\s?-\s?(?=\d{1,9}\s?=)|(?<=\^\d)\s?-\s?(?=\d)|(?<=\d)-(?=\d{1,4}[abcxyz](?![A-Za-z]))"
-            r"|(?<=[\d=+(-][abcnxyz])\s?-\s?(?=\d)"
-            r"|(?<=(?<![A-Za-z])[a-z])\s?-\s?(?=[a-z](?![A-Za-z]))"
-        ),
-        fixed("减"),
-        without_digits=True,
+        r"(?<=[A-Z])\s?[-−]\s?(?=\d{1,4}(?:\.\d{1,4})?\s?(?:[Bb][Pp]s?(?![A-Za-z])|%|个?基点))|"
+        r"(?<=\d)\s?-\s?(?=\d{1,9}\s?=)|(?<=\^\d)\s?-\s?(?=\d)|(?<=\d)-(?=\d{1,4}[abcxyz](?![A-Za-z]))"
+        r"|(?<=[\d=+(-][abcnxyz])\s?-\s?(?=\d)|(?:(?<=\^\d)|(?<=[a-z]\)))-(?=[\da-z(])"
+        r"|(?<=(?<![A-Za-z])[a-z])(?:-|\s-\s)(?=[a-z](?![A-Za-z]))",
+        "减",
+        True,
     ),
-    SpanClass("numbers of sites", re.compile(r"(?<=\d号)-(?=\d{1,2}(?![\d.号日]))"), fixed("杠")),
-    SpanClass(
+    always(
+        "options of a program",
+        r"(?<=\w )-{1,2}(?=[A-Za-z])|-{1,2}(?=[A-Za-z]{1,20}\s?(?:选项|参数))",
+        "杠",
+        True,
+    ),
+    always("numbers of sites", r"(?<=\d号)-(?=\d{1,2}(?![\d.号日]))", "杠"),
+    always(
         "spans of dates and measures",
-        re.compile(
-            r"(?:(?<=\d[日号月年点时分秒天周元米克度岁%℃万亿千百])|(?<=\d:\d\d)|(?<=\d：\d\d)|(?<=°C)|(?<=\d[kKwWgLhst])|(?<=\d(?:cm|mm|km|kg|mg|ml|mL|GB|MB|Hz|kW|dB)))"
-            r"\s?[-–—~～]\s?(?=[$¥]?\d)"
-        ),
-        fixed("到"),
+        r"(?:(?<=\d[日号月年点时分秒天周元米克度岁%℃万亿千百])|(?<=\d:\d\d)|(?<=\d：\d\d)|(?<=°C)|(?<=\d[kKwWgLhst])|(?<=\d(?:cm|mm|km|kg|mg|ml|mL|GB|MB|Hz|kW|dB)))"
+        r"\s?[-–—~～]\s?(?=[$¥]?\d)",
+        "到",
     ),
-    SpanClass(
-        "spans from the end of a month",  # 3月底-4月初
-        re.compile(r"(?<=[月年][底初末中])\s?[-–—~～]\s?(?=\d)|(?<=旬)\s?[-–—~～]\s?(?=\d)"),
-        fixed("到"),
+    # 3月底-4月初
+    always(
+        "spans from the end of a month",
+        r"(?<=[月年][底初末中])\s?[-–—~～]\s?(?=\d)|(?<=旬)\s?[-–—~～]\s?(?=\d)",
+        "到",
     ),
-    SpanClass("plus or minus", re.compile(r"\+/[-−]"), fixed("正负"), without_digits=True),
-    SpanClass("tildes", re.compile(r"(?<=[\d%])\s?[~～]\s?(?=-?[$¥A-Z]?\d)"), fixed("到")),
-    SpanClass("strokes before a minus", re.compile(r"(?<=\d)/(?=-\d)"), fixed("到")),
-    SpanClass("minuses", re.compile(rf"(?<![A-Za-z\d)）%])[-−](?={NUMBER})"), fixed("负")),
+    always("plus or minus", r"\+/[-−]", "正负", True),
+    always("tildes", r"(?:(?<=[\d%])\s?|(?<=[A-Za-z°]))[~～]\s?(?=-?[$¥A-Z]?\d)", "到"),
+    always("strokes before a minus", r"(?<=\d)/(?=-\d)", "到"),
+    always("minuses", rf"(?<![A-Za-z\d)）%^])[-−](?={NUMBER})", "负"),
     SpanClass(
         "dashes",
         re.compile(r"(?<=\d)\s?[-–—]\s?(?=(?P<second>\d{1,4}(?:\.\d{1,4})?)(?![\d-]|\.\d)|\d)"),
         _dash,
     ),
-    SpanClass("about", re.compile(rf"(?<![\dA-Za-z%])[~～≈]\s?{_AMOUNT_NEXT}"), fixed("约")),
-    SpanClass("less", re.compile(rf"\s?<\s?{_AMOUNT_NEXT}"), fixed("小于")),
-    SpanClass("more", re.compile(rf"(?<![-=<])\s?>\s?{_AMOUNT_NEXT}"), fixed("大于")),
+    always("about", rf"(?<![\dA-Za-z%])[~～≈]\s?{_AMOUNT_NEXT}", "约"),
+    always("less", rf"\s?<\s?{_AMOUNT_NEXT}", "小于"),
+    always("more", rf"(?<![-=<])\s?>\s?{_AMOUNT_NEXT}", "大于"),
 )

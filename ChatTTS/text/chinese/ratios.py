@@ -6,13 +6,15 @@ import re
 
 from ..numbers import chinese_number
 from ..spans import SpanClass
-from .numbers import AMOUNT, NUMBER, spoken
+from .numbers import AMOUNT, NUMBER, numbers_said, spoken
 
-_COLON, _SIGN = "[:：∶]", "[:：∶–-]"
-_ALONE, _END = r"(?<![\d./-])(?<!\d[:：∶])", r"(?![\d:：∶-]*\d|\.\d)"
+_COLON = "[:：∶]"
+_ALONE, _END = r"(?<![A-Za-z\d./-])(?<!\d[:：∶])", r"(?![\d:：∶-]*\d|\.\d)"
+# A space on one side alone divides: "MD5: 77".
+_TO = rf"(?:{_COLON}|\s{_COLON}\s)"
 _PART = r"\d{1,3}(?:,\d{3}){1,3}|\d{1,9}(?:\.\d{1,4})?"
-_RATIO = rf"(?P<pair>(?:{_PART})(?:\s?{_COLON}\s?(?:{_PART})){{1,4}})"
-_PAIR = rf"(?P<pair>\d{{1,3}}\s?{_SIGN}\s?\d{{1,3}})"
+_RATIO = rf"(?P<pair>(?:{_PART})(?:{_TO}(?:{_PART})){{1,4}})"
+_PAIR = rf"(?P<pair>\d{{1,3}}\s?{_COLON}\s?\d{{1,3}})"
 _OF_RATIOS = (
     "比例尺?|比率|配比|比值|赔率|占比|[长宽高深信噪男女师生性别屏之]比|对比度|兑水|稀释|勾兑|混合|"
     "按照?"
@@ -27,16 +29,18 @@ _BEATS = (
 )
 _SCORES = rf"战绩|大比分|总比分|比分|局分|{_BEATS}"
 _BEATS_AT_ONCE = "胜(?![任率])|负(?![责荷担债])|赢|输(?![入出送])|败|平(?!方|米|均)"
-_TEAMS = (
-    "队|中国|日本|韩国|巴西|德国|法国|英国|美国|意大利|西班牙|阿根廷|荷兰|葡萄牙|英格兰|"
-    "国足|女足|男足"
+_TEAMS = "中国|日本|韩国|巴西|德国|法国|英国|美国|意大利|西班牙|阿根廷|荷兰|葡萄牙|英格兰"
+# What shows that two numbers in a sentence are a score.
+_CONTESTS = re.compile(
+    rf"{_SCORES}|{_BEATS_AT_ONCE}|(?:{_TEAMS})\s?\d{{1,3}}[-–]|连[胜败]|[决复预季]赛|[单双]打|混双|[男女国][单双足篮排]|首节|半场|"
+    "[主客]场|(?<!部)队(?!列|伍)"
 )
 _LOOK_BACK = 40  # characters; about a sentence
 
 
 def _said(match: re.Match[str]) -> str:
     """Return the numbers with 比 between them, behind the word that the match begins with."""
-    numbers = re.split(rf"\s?{_SIGN}\s?", match["pair"])
+    numbers = re.split(rf"\s?{_COLON}\s?", match["pair"])
     word = match.string[match.start() : match.start("pair")]
     return word + "比".join(map(chinese_number, numbers))
 
@@ -50,33 +54,27 @@ def _no_clock(match: re.Match[str]) -> str | None:
     return _said(match)
 
 
-def _further(match: re.Match[str]) -> str | None:
-    """Return the words of a score behind another one, where the sentence speaks of scores."""
+def _speaks_of_contests(match: re.Match[str]) -> bool:
     before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
     behind = match.string[match.end() : match.end() + _LOOK_BACK]
-    sentence = re.split("[。！？\n]", before)[-1] + re.split("[。！？\n]", behind)[0]
-    last = re.search(r"(?<!\d)(\d{1,3})(?:-|比)(\d{1,3})[、，,(（]\Z", before)
-    goes_down = last is not None and int(last[1]) > int(last[2])
-    return _said(match) if goes_down or re.search(_SCORES, sentence) else None
+    sentence = re.split("[。！？\n]", before)[-1] + match[0] + re.split("[。！？\n]", behind)[0]
+    return _CONTESTS.search(sentence) is not None
 
 
-def _list_of_scores(match: re.Match[str]) -> str | None:
-    """Return the scores of sets; a list without one that goes down is of ranges."""
-    pairs = [tuple(map(int, pair)) for pair in re.findall(r"(\d+)-(\d+)", match[0])]
-    if not any(first > second for first, second in pairs):
+def _scores(match: re.Match[str]) -> str | None:
+    """Return scores with 比; of other pairs a list without one that goes down is of ranges."""
+    pairs = [tuple(map(int, pair)) for pair in re.findall(r"(\d+)\D(\d+)", match[0])]
+    goes_down = len(pairs) > 1 and any(first > second for first, second in pairs)
+    if not goes_down and not _speaks_of_contests(match):
         return None
-    return re.sub(r"\d+", lambda number: chinese_number(number[0]), match[0].replace("-", "比"))
+    return numbers_said(re.sub("[-–]", "比", match[0]))
 
 
 def _list_with_colons(match: re.Match[str]) -> str | None:
     """Return the scores of sets where the sentence before speaks of a match; others are times."""
-    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
-    if not re.search(
-        rf"[决复]赛|[单双]打|混双|[男女][单双]|{_SCORES}", re.split("[。！？\n]", before)[-1]
-    ):
+    if not _speaks_of_contests(match):
         return None
-    scores = re.sub("[:：]", "比", match[0])
-    return re.sub(r"\d+", lambda number: chinese_number(number[0]), scores)
+    return numbers_said(re.sub("[:：]", "比", match[0]))
 
 
 def _pressure(match: re.Match[str]) -> str | None:
@@ -85,7 +83,11 @@ def _pressure(match: re.Match[str]) -> str | None:
     is_blood = match["unit"] or re.search("血压|BP", re.split("[。！？\n]", before)[-1])
     if not is_blood or int(high) <= int(low):
         return None
-    return f"{spoken(high)}，{spoken(low)}{'毫米汞柱' if match['unit'] else ''}"
+    high, low = (
+        spoken(match[side]) + (f"到{spoken(match[f'{side}_'][1:])}" if match[f"{side}_"] else "")
+        for side in ("high", "low")
+    )
+    return f"{high}，{low}{'毫米汞柱' if match['unit'] else ''}"
 
 
 def _points(match: re.Match[str]) -> str:
@@ -109,7 +111,8 @@ RATIOS = (
     SpanClass(
         "blood pressure",
         re.compile(
-            r"(?<![\d/.])(?P<high>[6-9]\d|[12]\d\d)\s?/\s?(?P<low>[3-9]\d|1[0-5]\d)"
+            r"(?<![\d/.])(?P<high>[6-9]\d|[12]\d\d)(?P<high_>[-~～]\d{2,3})?\s?/\s?"
+            r"(?P<low>[3-9]\d|1[0-5]\d)(?P<low_>[-~～]\d{2,3})?"
             r"(?P<unit>\s?(?:mmHg|毫米汞柱))?(?![\d/.%])"
         ),
         _pressure,
@@ -127,7 +130,9 @@ RATIOS = (
     SpanClass(
         "scores behind their word",
         re.compile(
-            rf"(?:{_SCORES})[^\d，。；：:！？\n]{{0,5}}[:：]?{_PAIR}{_END}(?!\s?(?:{AMOUNT}))"
+            # 以 stands before how a thing ended, and 在 or 从 before when.
+            rf"(?:(?:{_SCORES})[^\d，。；：:！？\n]{{0,5}}[:：]?|(?<![可所加予难足得])以\s?)"
+            rf"{_PAIR}{_END}(?!\s?(?:{AMOUNT}))"
         ),
         _said,
     ),
@@ -138,23 +143,13 @@ RATIOS = (
         ),
         _said,
     ),
-    # 以 stands before how a thing ended, and 在 or 从 before when.
     SpanClass(
-        "scores behind 以",
-        re.compile(rf"(?<![可所加予难足得])以\s?{_PAIR}{_END}(?!\s?(?:{AMOUNT}))"),
-        _said,
-    ),
-    SpanClass(
-        "scores of a team",
-        re.compile(rf"(?:{_TEAMS})\s?(?P<pair>\d{{1,3}}-\d{{1,3}})(?=$|[，。！？；\s])"),
-        _said,
-    ),
-    SpanClass(
-        "lists of scores",
+        "scores with a dash",
         re.compile(
-            r"(?<![\d.-])\d{1,3}-\d{1,3}(?:[、,，/]\s?\d{1,3}-\d{1,3}){1,8}(?![\d.-]|[日天号])"
+            r"(?<![A-Za-z\d./:：第图表式$¥-])\d{1,3}[-–]\d{1,3}(?:[、,，/(（]\s?\d{1,3}[-–]\d{1,3}){0,8}"
+            rf"(?![A-Za-z\d./:：°-]|\s?[℃%亿万至到]|\s?(?:{AMOUNT})(?<!平局))"
         ),
-        _list_of_scores,
+        _scores,
     ),
     SpanClass(
         "lists of scores with colons",
@@ -162,11 +157,6 @@ RATIOS = (
             r"(?<![\d.:：-])\d{1,2}[:：]\d{1,2}(?:[、,，]\s?\d{1,2}[:：]\d{1,2}){1,8}(?![\d.:：-])"
         ),
         _list_with_colons,
-    ),
-    SpanClass(
-        "further scores",
-        re.compile(rf"(?:(?<=\d[、，,/])|(?<=\d[(（])){_PAIR}{_END}(?!\s?(?:{AMOUNT}))"),
-        _further,
     ),
     SpanClass("ratios", re.compile(rf"{_ALONE}{_RATIO}{_END}"), _no_clock),
     # Damage and deaths, or so much of so many bytes: 8/2/10, 12/16GB.

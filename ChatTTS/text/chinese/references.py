@@ -6,8 +6,9 @@ import re
 
 from ..numbers import chinese_digits, chinese_number
 from ..readers import either
+from ..roman import NUMERAL, value_of
 from ..spans import SpanClass
-from .numbers import AMOUNT
+from .numbers import AMOUNT, numbers_said
 
 # 代表, 发表, 手表 and 地图 are words of their own before an amount, which the pattern sees.
 _NOUNS = (
@@ -55,6 +56,12 @@ _ABBREVIATED = re.compile(
     rf"(?<![A-Za-z])(?P<noun>{either(_NUMBERED)})\.\s?(?P<number>\d{{1,4}})(?![\d.]*\d)"
 )
 _SECTION = re.compile(r"§\s?(?P<index>\d{1,3}(?:\.\d{1,3}){0,3})(?![\d.]*\d)")
+_RULERS = "路易|亨利|查理|查尔斯|乔治|威廉|爱德华|詹姆斯|拿破仑|伊丽莎白|约翰|保罗|腓特烈|彼得"
+# Behind 第 and a ruler, before the noun of a kind, and alone where no abbreviation looks like it.
+_ROMAN = re.compile(
+    rf"(?:(?<=第)|(?<={')|(?<='.join(_RULERS.split('|'))})){NUMERAL}(?![A-Za-z])"
+    rf"|(?<![A-Za-z\d])(?:{NUMERAL}(?=[类期级度型](?![恤线血号]))|(?:VI{{0,3}}|X)?I{{2,3}})(?![A-Za-z\d])"
+)
 _YEAR = re.compile(r"(?<=[(（〔\[])(?:19|20)\d\d(?=[)）〕\]])")
 
 
@@ -81,8 +88,7 @@ def _further(match: re.Match[str]) -> str | None:
 
 
 def _standard(match: re.Match[str]) -> str:
-    number = match["number"].replace(".", "点")
-    number = re.sub(r"\d+", lambda part: chinese_digits(part[0]), number)
+    number = numbers_said(match["number"].replace(".", "点"), chinese_digits)
     return f" {number}杠{chinese_digits(match['year'])}"
 
 
@@ -127,5 +133,11 @@ REFERENCES = (
         lambda match: _NUMBERED[match["noun"]].format(chinese_number(match["number"])),
     ),
     SpanClass("sections", _SECTION, lambda match: f"第{_say_index(match['index'])}节"),
+    SpanClass(
+        "roman numerals",
+        _ROMAN,
+        lambda match: chinese_number(str(value_of(match[0]))),
+        without_digits=True,
+    ),
     SpanClass("years in brackets", _YEAR, lambda match: chinese_digits(match[0])),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from ..numbers import chinese_number
-from ..readers import Rule, rewrite
-from ..spans import SpanClass, fixed
+from ..readers import either
+from ..spans import SpanClass, always, fixed
+from .numbers import numbers_said
 
 _SYMBOLS = {
     "%": "百分号", "&": "和", "@": "艾特", "+": "加", "=": "等于", "×": "乘", "÷": "除以",
@@ -22,7 +23,7 @@ _TRADE = re.compile(r"\b(?=B2B|B2C|B2G|C2C|C2B|D2C|O2O|P2P)([A-Z])2([A-Z])\b", r
 
 
 def _power(match: re.Match[str]) -> str:
-    exponent = match["exponent"]
+    exponent = match["exponent"].lstrip("+0") or "0"
     if exponent in _POWERS:
         return _POWERS[exponent]
     minus = "负" if exponent[0] == "-" else ""
@@ -46,38 +47,40 @@ _FACE = re.compile(
 
 SIGNS = (
     SpanClass("faces", _FACE, fixed(""), without_digits=True),
-    SpanClass(
-        "quotients",
-        re.compile(r"(?<==[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))"),
-        fixed("除以"),
-        without_digits=True,
-    ),
+    always("quotients", r"(?<==[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))", "除以", True),
     SpanClass(
         "powers",
         re.compile(r"\s?\^\s?(?P<exponent>-?\d{1,9}|[a-z]\b)", re.ASCII),
         _power,
         without_digits=True,
     ),
-    SpanClass("kinds of trade", _TRADE, lambda match: f"{match[1]} to {match[2]}"),
     SpanClass(
-        "names with a number sign",
-        re.compile(r"(?<=(?<![A-Za-z])[A-Z])#"),
-        fixed("井"),
+        "powers of ten",  # 1e-5, 1.5e8
+        re.compile(
+            r"(?<![A-Za-z\d.])(?P<number>\d{1,3}(?:\.\d{1,6})?)[eE](?P<exponent>[+-]?\d{1,3})(?![A-Za-z\d.])"
+        ),
+        lambda match: f"{chinese_number(match['number'])}乘十{_power(match)}",
+    ),
+    SpanClass(
+        "paths of files",
+        re.compile(
+            r"(?:(?<![\w)/.])|(?<=[\u4e00-\u9fff])(?=/[a-z]{2,20}/))/[A-Za-z][\w-]{1,30}"
+            r"(?:/[\w-]{1,30}){0,9}(?![\w/])",
+            re.ASCII,
+        ),
+        lambda match: numbers_said(match[0].replace("/", "斜杠")),
         without_digits=True,
     ),
-    SpanClass("equations", re.compile(r"\s?==+\s?"), fixed("等于"), without_digits=True),
+    SpanClass("kinds of trade", _TRADE, lambda match: f"{match[1]} to {match[2]}"),
+    always("names with a number sign", r"(?<=(?<![A-Za-z])[A-Z])#", "井", True),
+    always("equations", r"\s?==+\s?", "等于", True),
     SpanClass(
         "numbers before their sign",
         re.compile(r"(?<![\d.A-Za-z])(?P<number>\d{1,4})#(?![\dA-Za-z])"),
         lambda match: f"{chinese_number(match['number'])}号",
     ),
-    SpanClass("keys", re.compile(r"(?<=\d)#(?![\dA-Za-z\u4e00-\u9fff])"), fixed("井")),
-    SpanClass(
-        "topics",
-        re.compile(r"#(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])#(?!\d)"),
-        fixed(""),
-        without_digits=True,
-    ),
+    always("keys", r"(?<=\d)#(?![\dA-Za-z\u4e00-\u9fff])", "井"),
+    always("topics", r"#(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])#(?!\d)", "", True),
     # Of a test: HBsAg(+), 巴氏征(-); a battery has poles.
     SpanClass(
         "positive and negative",
@@ -86,43 +89,16 @@ SIGNS = (
         without_digits=True,
     ),
     # com.foo.Bar, .NET: a dot between letters ends no sentence. Initials have none.
-    SpanClass(
-        "dots of initials",
-        re.compile(r"(?<=(?<![A-Za-z])[A-Za-z])\.(?=[A-Za-z](?![A-Za-z]))"),
-        fixed(""),
-        without_digits=True,
-    ),
-    SpanClass(
-        "dots of names",
-        re.compile(r"(?<=[A-Za-z])\.(?=[A-Za-z])"),
-        fixed("点"),
-        without_digits=True,
-    ),
-    SpanClass(
-        "dots before names",
-        re.compile(r"(?<![A-Za-z\d.])\.(?=NET(?![A-Za-z])|[a-z])"),
-        fixed("点"),
-        without_digits=True,
-    ),
+    always("dots of initials", r"(?<=(?<![A-Za-z])[A-Za-z])\.(?=[A-Za-z](?![A-Za-z]))", "", True),
+    always("dots of names", r"(?<=[A-Za-z])\.(?=[A-Za-z])", "点", True),
+    always("dots before names", r"(?<![A-Za-z\d.])\.(?=NET(?![A-Za-z])|[a-z])", "点", True),
     # p.25, Mr.王: a full stop behind letters ends no sentence.
-    SpanClass(
-        "dots behind letters",
-        re.compile(r"(?<=[A-Za-z])\.(?=\d|[\u4e00-\u9fff])"),
-        fixed(" "),
-        without_digits=True,
-    ),
-    SpanClass("divisions", re.compile(r"\s?÷\s?"), fixed("除以"), without_digits=True),
-    SpanClass(
-        "at least", re.compile(r"\s?(?:≥|>=|⩾|≧)\s?"), fixed("大于等于"), without_digits=True
-    ),
-    SpanClass("at most", re.compile(r"\s?(?:≤|<=|⩽|≦)\s?"), fixed("小于等于"), without_digits=True),
-    SpanClass("differences", re.compile(r"\s?(?:≠|!=)\s?"), fixed("不等于"), without_digits=True),
-    SpanClass(
-        "more", re.compile(r"(?<=[\w)])\s?(?<!-)>\s?(?=[\w(])"), fixed("大于"), without_digits=True
-    ),
-    SpanClass(
-        "less", re.compile(r"(?<=[\w)])\s?<\s?(?=[\w(-])"), fixed("小于"), without_digits=True
-    ),
+    always("dots behind letters", r"(?<=[A-Za-z])\.(?=\d|[\u4e00-\u9fff])", " ", True),
+    always("at least", r"\s?(?:[≥⩾≧]|>=)\s?", "大于等于", True),
+    always("at most", r"\s?(?:[≤⩽≦]|<=)\s?", "小于等于", True),
+    always("differences", r"\s?(?:≠|!=)\s?", "不等于", True),
+    always("more", r"(?<=[\w)])\s?(?<!-)>\s?(?=[\w(])", "大于", True),
+    always("less", r"(?<=[\w)])\s?<\s?(?=[\w(-])", "小于", True),
     SpanClass(
         "numbers with their sign",
         re.compile(r"#\s?(?P<number>\d{1,9})"),
@@ -133,24 +109,18 @@ SIGNS = (
         re.compile(r"(?<![\dA-Za-z])(?P<number>\d{1,9})(?:st|nd|rd|th)\b", re.ASCII),
         lambda match: f"第{chinese_number(match['number'])}",
     ),
+    always(
+        "products", r"(?<=[\d)])\s?[xX]\s?(?=[\d(])|(?<=[\dA-Za-z)])\s?[×*]\s?(?=[\d(])", "乘", True
+    ),
+    always("hyphens at letters", r"(?<=[A-Za-z])-(?=\d)|(?<=\d)-(?=[A-Za-z])", " "),
+)
+# Behind all other classes.
+SYMBOLS = (
+    always("marks without a sound", r'["\\]', "", True),
     SpanClass(
-        "products",
-        re.compile(r"(?<=[\d)])\s?[xX]\s?(?=[\d(])|(?<=[\dA-Za-z)])\s?[×*]\s?(?=[\d(])"),
-        fixed("乘"),
+        "symbols",
+        re.compile(either(_SYMBOLS)),
+        lambda match: _SYMBOLS[match[0]],
         without_digits=True,
     ),
-    SpanClass(
-        "hyphens at letters",
-        re.compile(r"(?<=[A-Za-z])-(?=\d)|(?<=\d)-(?=[A-Za-z])"),
-        fixed(" "),
-    ),
 )
-_SYMBOL: list[Rule] = [
-    (re.compile(r'["\\]'), ""),
-    (re.compile("|".join(map(re.escape, _SYMBOLS))), lambda match: _SYMBOLS[match[0]]),
-]
-
-
-def read_symbols(text: str) -> str:
-    """Return ``text`` with the symbols that are left as words."""
-    return rewrite(text, _SYMBOL)

@@ -64,7 +64,7 @@ FRACTIONS = (
     SpanClass(
         "shares",
         re.compile(
-            rf"{_MINUS}(?<![\d.])(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?)?(?P<number>{WRITTEN})"
+            rf"{_MINUS}(?<![A-Za-z\d.])(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?)?(?P<number>{WRITTEN})"
             r"\s?(?P<mark>[%‰‱])"
         ),
         _share,

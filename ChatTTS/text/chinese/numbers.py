@@ -32,7 +32,7 @@ AMOUNT = (
 )
 _LEADING_TWO = re.compile(r"二(?=[百千万亿兆])")
 # What makes a number behind it the name of a place in a row: 第2, 周2, B2.
-_IN_A_ROW = re.compile(r"(?:第|初|星期|礼拜|(?<!每)周|(?:[A-WYZa-wyz]|(?<![\d ])[xX])\s?)\Z")
+_IN_A_ROW = re.compile(r"(?:第|初|星期|礼拜|(?<!每)周|(?:[A-WYZa-wyz]|(?<=[A-Za-z])[xX])\s?)\Z")
 _COUNTED_NEXT = re.compile(rf"\s?°|[wW](?![A-Za-z])|{_COUNTED}")
 _AMOUNT_NEXT = re.compile(rf"\s?(?:{AMOUNT})")
 # Digits of a name, which has no commas and is not round, such as that of a share.

@@ -159,12 +159,6 @@ RATIOS = (
         _list_with_colons,
     ),
     SpanClass("ratios", re.compile(rf"{_ALONE}{_RATIO}{_END}"), _no_clock),
-    # Damage and deaths, or so much of so many bytes: 8/2/10, 12/16GB.
-    SpanClass(
-        "numbers in a row",
-        re.compile(rf"{_ALONE}\d{{1,3}}(?:/\d{{1,3}}){{2}}(?![\d/.-])"),
-        lambda match: "杠".join(map(chinese_number, match[0].split("/"))),
-    ),
     SpanClass(
         "so much of so many",
         re.compile(

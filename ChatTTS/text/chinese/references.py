@@ -12,7 +12,7 @@ from .numbers import AMOUNT, numbers_said
 
 # 代表, 发表, 手表 and 地图 are words of their own before an amount, which the pattern sees.
 _NOUNS = (
-    "附图|附表|插图|图表|图|表格|(?<!代)表|公式|算式|方程式?|式|例题|习题|练习题?|例|定理|引理|"
+    "附图|附表|附件|附录|插图|图表|图|表格|(?<!代)表|公式|算式|方程式?|式|例题|习题|练习题?|例|定理|引理|"
     "定义|命题|推论|性质|算法|清单|示例|实验|专栏|框"
 )
 _INDEX = r"(?:[A-Z][.-])?\d{1,3}(?:[.-]\d{1,3}){1,3}|[A-Z][.-]\d{1,3}"

@@ -110,7 +110,10 @@ SIGNS = (
         lambda match: f"第{chinese_number(match['number'])}",
     ),
     always(
-        "products", r"(?<=[\d)])\s?[xX]\s?(?=[\d(])|(?<=[\dA-Za-z)])\s?[×*]\s?(?=[\d(])", "乘", True
+        "products",
+        r"(?<=[\d)])\s?[xX]\s?(?=[\d(])|(?<=[\u4e00-\u9fff])x(?=\d)|(?<=[\dA-Za-z)])\s?[×*]\s?(?=[\d(])",
+        "乘",
+        True,
     ),
     always("hyphens at letters", r"(?<=[A-Za-z])-(?=\d)|(?<=\d)-(?=[A-Za-z])", " "),
 )

@@ -7,7 +7,7 @@ import re
 from ..numbers import chinese_number
 from ..readers import either
 from ..spans import SpanClass, always, fixed
-from .numbers import numbers_said
+from .numbers import AMOUNT, numbers_said
 
 _SYMBOLS = {
     "%": "百分号", "&": "和", "@": "艾特", "+": "加", "=": "等于", "×": "乘", "÷": "除以",
@@ -111,7 +111,8 @@ SIGNS = (
     ),
     always(
         "products",
-        r"(?<=[\d)])\s?[xX]\s?(?=[\d(])|(?<=[\u4e00-\u9fff])x(?=\d)|(?<=[\dA-Za-z)])\s?[×*]\s?(?=[\d(])",
+        r"(?<=[\d)])\s?[xX]\s?(?=[\d(])|(?<=[\dA-Za-z)])\s?[×*]\s?(?=[\d(])"
+        rf"|(?<=[\u4e00-\u9fff])x(?=\d{{1,3}}(?:{AMOUNT}))",
         "乘",
         True,
     ),

@@ -214,7 +214,7 @@ def test_an_adapter_is_a_voice_in_all_languages(two: Chat, monkeypatch: pytest.M
     assert text_speaker(model, InferCodeParams(adapter="base"), NIHAO) == CHINESE
 
 
-def test_the_engine_by_itself_speaks_by_the_language(
+def test_the_engine_by_itself_speaks_by_the_adapter_or_the_default_speaker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with LLM(save_two_speakers(tmp_path), device="cpu", num_threads=1) as llm:
@@ -224,8 +224,8 @@ def test_the_engine_by_itself_speaks_by_the_language(
             asked: Any = llm.generate([NIHAO, HELLO, "35"], seeds=1, **options)
             return [int(np.argmax(request.prompt.speaker)) for request in asked]
 
-        assert speakers() == [1, 0, 0]
-        assert speakers(speaker=ENGLISH) == [0, 0, 0]
+        assert speakers() == [0, 0, 0]
+        assert speakers(speaker=CHINESE) == [1, 1, 1]
         trained = {
             "own": AdapterInfo(speaker_strings()[CHINESE], ""),
             "style": AdapterInfo(None, ""),

@@ -18,7 +18,6 @@ from ...config import Config
 from ...errors import ConfigError, GenerationError
 from ...front_ends import front_end_named
 from ...params import InferCodeParams, RefineTextParams
-from ...text.main_language import main_language
 from ...utils.progress import progress
 from ..draws import DrawKey, Pass
 from ..generation import Delta, GenerationRequest
@@ -103,8 +102,8 @@ class LLM:
             seeds: one for all prompts, or one for each; by default from torch's global generator.
             tags: control tags for texts, such as ``[speed_5]``; by default the checkpoint's.
             speaker: for texts: a name that the checkpoint knows, a speaker string, or H floats;
-                by default that of the adapter, else the checkpoint's speaker for the language of
-                each text, if it has one. With an adapter its default speaker speaks all languages.
+                by default that of the adapter, else the checkpoint's default speaker, if there is
+                one. The engine reads no texts, so their language chooses no speaker here.
             use_tqdm: show a progress bar.
             adapter: the name of a loaded adapter; by default the checkpoint alone.
 
@@ -123,16 +122,12 @@ class LLM:
         chosen: int | Sequence[int] = (
             [int(seed) for seed in torch.randint(2**63 - 1, (count,))] if seeds is None else seeds
         )
+        vector = self._vector(speaker, adapter) if kind is Pass.CODE else None
         tags = self._defaults(kind).prompt if tags is None else tags
         call = next(_NUMBERS)
         requests = [
             GenerationRequest(
-                self.tokens.prompt(
-                    prompt,
-                    kind,
-                    tags=tags,
-                    speaker=self._vector(prompt, speaker, adapter) if kind is Pass.CODE else None,
-                )
+                self.tokens.prompt(prompt, kind, tags=tags, speaker=vector)
                 if isinstance(prompt, str)
                 else prompt,
                 sampling,
@@ -205,13 +200,13 @@ class LLM:
             return InferCodeParams().with_defaults(defaults.code)
         return RefineTextParams().with_defaults(defaults.refine)
 
-    def _vector(self, text: str, speaker: Any, adapter: str | None) -> NDArray[np.float32] | None:
+    def _vector(self, speaker: Any, adapter: str | None) -> NDArray[np.float32] | None:
         defaults = self._config.defaults
-        if speaker is None and adapter is None:
-            speaker = defaults.speaker_of(main_language(text))
-        elif speaker is None:
+        if speaker is None and adapter is not None:
             trained = self.engine.engine.executor.adapters.get(adapter)
-            speaker = defaults.speaker if trained is None else trained.speaker or defaults.speaker
+            speaker = None if trained is None else trained.speaker
+        if speaker is None:
+            speaker = defaults.speaker
         if isinstance(speaker, str):
             speaker = defaults.speakers.get(speaker, speaker)
         return None if speaker is None else self._speaker.vector(speaker)

@@ -38,7 +38,7 @@ _AFTER = re.compile(
 
 _NEAR = 40  # characters around an amount
 # Three digits behind a point, and a sign of the euro behind them: thousands.
-_POINTED = re.compile(r"\d{1,3}(?:\.\d{3})+(?=\s?€)")
+_POINTED = re.compile(r"\d{1,3}(?:\.\d{3}){1,5}(?=\s?€)")
 
 
 def _say(match: re.Match[str]) -> str:

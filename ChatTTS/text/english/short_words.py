@@ -53,7 +53,7 @@ zoo
 """
 _WORDS = frozenset(_LISTED.split())
 # Three consonants or more are no word, but for what people groan: "mktg", not "hmm" or "brrr".
-_CONSONANTS = re.compile(r"(?!.*(.)\1)[b-df-hj-np-tv-xz]{2,6}\Z")
+_CONSONANTS = re.compile(r"(?:([b-df-hj-np-tv-xz])(?!\1)){2,6}\Z")
 _LONGEST = 4
 
 

@@ -119,6 +119,17 @@ def test_a_turn_of_the_loop_parses_a_piece() -> None:
     run(test)
 
 
+def test_a_busy_loop_reads_more_in_a_turn() -> None:
+    async def test(paced: Paced) -> None:
+        for name in "abcdefgh":
+            paced.connect(name)[0].data_received(b"GET")
+        paced.clock.now += 16  # of other work, in which a parser would take 1 for each piece
+        await asyncio.sleep(0)
+        assert len(paced.heard) == 4
+
+    run(test)
+
+
 def test_many_connections_have_one_turn_together() -> None:
     async def test(paced: Paced) -> None:
         for name in "abcdefgh":

@@ -33,6 +33,9 @@ from .utterance_decoder import PADDING_FRAMES, DecodeChunk, UtteranceDecoder
 # decodes many frames in the time of a few.
 MAX_FRAMES = 64
 MAX_FRAMES_ON_GPU = 2048
+# Seconds of sound below which a listener needs more soon. The pieces of others are as long as
+# they may be: each costs the event loop of a server a turn.
+_SOON = 1.0
 # A caller that leaves takes no lock and sends no signal, so the worker has to look by itself.
 _POLL_SECONDS = 1.0
 
@@ -295,18 +298,21 @@ class DecodeWorker:
         return due, pause
 
     def _fill_batch(self, due: Sequence[DecodeJob], batch: list[_BatchEntry]) -> None:
-        """Take frames of the jobs that can share a batch with the most urgent one.
+        """Take frames of the jobs that can share a batch with the most urgent one, up to the bound.
 
-        Up to the bound, each gives an equal part at most: the long rest of one that has ended would
-        hold up the first sound of others. A job that finds the batch full is early in the next one.
+        Those whose listeners need sound soon come first, and each gives an equal part at most: the
+        long rest of one would hold up the first sound of others. A job that finds the batch full is
+        early in the next one.
         """
         by_need = sorted(due, key=lambda job: job.decoder.lead)
         alike = [job for job in by_need if job.decoder.is_like(by_need[0].decoder)]
-        left, part = self._max_frames, _part(self._max_frames, len(alike))
-        for job in alike:
+        urgent = sum(job.decoder.lead < _SOON for job in alike)
+        left, part = self._max_frames, _part(self._max_frames, urgent)
+        for number, job in enumerate(alike):
             if left <= 0:
                 break
-            entry = _BatchEntry(job, job.decoder.next(min(left, part)), self._jobs.pop(job))
+            most = min(left, part) if number < urgent else left
+            entry = _BatchEntry(job, job.decoder.next(most), self._jobs.pop(job))
             self._jobs[job] = math.inf  # to the end of the queue
             batch.append(entry)
             left -= max(1, 0 if entry.input.frames is None else len(entry.input.frames))
@@ -351,7 +357,7 @@ class _BatchEntry:
 
 def _part(frames: int, jobs: int) -> int:
     """Return the frames that each of some jobs may have in a batch of ``frames``."""
-    return frames if jobs == 1 else max(1, frames // jobs // PIECE_FRAMES) * PIECE_FRAMES
+    return frames if jobs <= 1 else max(1, frames // jobs // PIECE_FRAMES) * PIECE_FRAMES
 
 
 def _decode_and_rest(batch: Sequence[_BatchEntry]) -> list[tuple[Tensor, Tensor | None]]:

@@ -10,46 +10,68 @@ import re
 
 # Of two to four letters, without the plurals of others.
 _LISTED = """
-able acid add age ago aid aim air all alot also am and ant any app are area arm army art as ask
-at away baby back bad bag ball band bank bar base bat bath be bean bear beat bed bee beef been
-beer bell belt best big bike bill bird bit blog blue boat body bomb bone book boot born boss
-both bow bowl box boy bro btw bug burn bus bush busy but buy by cafe cake call calm camp can cap
-car card care cart case cash cat cell chat chef chin chip city clay club coal coat code coin
-cold cook cool cop copy core corn cost cow crew crop cry cup cure cut dad damn dark data date
-dawn day dead deaf deal dear debt deep deer desk diet dirt dish do doc does dog done door dose
-down draw drew drop drug drum dry duck dude due dull dumb dust duty each ear earn ease easy eat
-edge egg ego else end era even ever evil eye face fact fail fair fall fan far farm fast fat fear
-fee feed feel feet fell felt few file fill film find fine fire firm fish fit five fix flag flat
-flow fly fog folk food fool foot for form four free from fuel full fun fund gain game gap gas
-gate gay gear get gift girl give glad go goal god goes gold golf gone good got gray grew grey
-grow gun guy gym haha hair half hall ham hand hard harm hat hate have he head hear heat held
-hell help her here hero hi hid high hill him hint hit hmm hold hole holy home hook hope horn
-host hot hour how huge hurt ice idea idk if ill in inch info ink inn iron is it item jail jam
-jar jaw jazz jet job join joke joy jump jury just keen keep kept key kick kid kill kin kind king
-kiss knee knew know lab lack lady laid lake lamb lamp land lane lap last late law lazy lead leaf
-lean left leg less let lid lie life lift like line link lip list live lmao load loan lock log
-lol lone long look loop lord lose loss lost lot loud love low luck lung mad made mail main make
-male mall man many map mark mask mass mate math me meal mean meat meet meh melt men menu mess
-met mile milk mill mind mine miss mix mode mom mood moon more most move much mud must myth nah
-nail name navy near neat neck need neon nest net new next nice nine no node none noon nor nose
-not note now nude nut oak odd of off oh oil ok okay old omg on once one only onto open or oral
-our out oven over own pace pack page paid pain pair pale palm pan park part pass past path pay
-pea peak pen per pet pick pie pig pile pill pin pine pink pipe pit plan play plot plug plus poem
-poet pole poll pond pool poor pop pork port pose post pot pour pray pst pull pump pure push put
-quit quiz race rage rail rain ran rank rare rat rate raw read real red rely rent rest rice rich
-ride ring riot rise risk road rob rock rod role roll roof room root rope rose row rude rug ruin
-rule run rush sad safe said sail sake salt same sand sang save saw say sea seat see seed seek
-seem seen self sell send sent set sex shed ship shoe shop shot show shut sick side sigh sign
-silk sin sing sink sir sit site six size skin skip sky slow snow so soap sofa soft soil sold
-sole some son song soon sore sort soul soup spin spot star stay stem step stir stop such suit
-sum sun sure swim tag tail take tale talk tall tank tap tape task tax tbh tea team tear tech
-teen tell ten tent term test text than that the them then they thin this tho thru thus tide tie
-till time tin tiny tip tire to toe told tone too took tool top tour town toy tree trip true try
-tsk tube tune turn twin two type ugh ugly unit up upon us use used user vast very via view vote
-vs wage wait wake walk wall want war warm was wash wave way we weak wear web week well went were
-west wet what when who whom why wide wife wild will win wind wine wing wire wise wish with wolf
-won wood wool word wore work worn wow wrap ya yard yeah year yep yes yet yo you your zero zone
-zoo
+able ace ache acid act add age ago ah aha aid aide aim air alas all alot also am amid and ant any
+ape app apps are area arm army art as ask at atom aunt auto away axe axis babe baby back bad bag
+bait bake bald bale ball band bank bar bare bark barn base bat bath be beam bean bear beat bed
+bee beef been beep beer beg bell belt bend bent best bet bias bid big bike bill bind bird bit
+bite blew blog blow blue blur boat body boil bold bolt bomb bond bone book boot bore born boss
+both bow bowl box boy brag bred brew bro btw bug bull bump bunk burn bus bush busy but butt buy
+buzz by byte cafe cage cake call calm came camp can cane cap cape car card care cart case cash
+cast cat cave cell chat chef chin chip city clan clap claw clay club clue coal coat code coil
+coin cola cold colt comb come cone cook cool cop cope copy cord core cork corn cost cow cozy crab
+crew crop cry cube cue cult cup curb cure curl cut cute dad damn damp dare dark dash data date
+dawn day dead deaf deal dear debt deed deep deer demo deny desk dice did die died diet dig dim
+dine dip dirt dish disk dive do doc dock does dog doll dome done door dose dot dove down doze
+drag draw drew drip drop drug drum dry duck dude due duel duet duh duke dull dumb dump dune dusk
+dust duty dye each ear earn ease easy eat echo edge edit eel egg ego elk elm else end envy epic
+era euro even ever evil exam exit eye face fact fade fail fair fake fall fame fan fang far fare
+farm fast fat fate fear feat fee feed feel feet fell felt fern feud few file fill film find fine
+fire firm fish fist fit five fix flag flat flaw flea fled flee flew flip flop flow flu flux fly
+foam foe fog foil fold folk fond font food fool foot for fork form fort foul four fox free fret
+frog from fuel full fun fund fuse fuss fuzz gain game gap gas gate gave gay gaze gear gem germ
+get gift gig girl give glad glow glue go goal god goes gold golf gone good gore gosh got gown
+grab gray grew grey grim grin grip grit grow gulf gum gun gust gut guy gym had haha hair half
+hall halt ham hand hang hard hare harm harp has hash hat hate haul have hawk hay haze he head
+heal heap hear heat heel heir held hell help her herb herd here hero hers hey hi hid hide high
+hike hill him hint hips hit hive hmm hold hole holy home hook hop hope horn hose host hot hour
+how howl hug huge huh hull hum hung hunt hurl hurt hush hymn ice icon icy idea idk idle idol if
+ill in inch info ink inn into iron is it itch item ivy jail jam jar jaw jazz jerk jet job join
+joke joy jug jump junk jury just keen keep kept key kick kid kill kin kind king kiss kite knee
+knew knit knob knot know lab lace lack lady laid lake lamb lamp land lane lap lash last late lava
+law lawn lazy lead leaf leak lean leap left leg lens less let liar lice lick lid lie lied life
+lift like limb lime limp line link lion lip list lit live lmao load loan lobe lock loft log logo
+lol lone long look loom loop lord lose loss lost lot loud love low luck lump lung lure lurk ma
+mad made maid mail main make male mall man many map mark mask mass mate math may maze me meal
+mean meat meek meet meh melt memo men mend menu mesh mess met meta mice mild mile milk mill mind
+mine mint miss mist mix moan mode mole mom monk mood moon more moss most moth move much mud mule
+muse must mute my myth nah nail name nap navy near neat neck need neon nerd nest net new next
+nice nine no nod node none noon nope nor nose not note now nude null numb nut nuts oak oath oats
+odd odds of off oh oil ok okay old omg omit on once one only onto ooh oops open or oral ouch our
+ours out oven over ow owe owed owl own owns oxen pa pace pack pact pad page paid pain pair pal
+pale palm pan pane park part pass past path paw pawn pay pea peak pear peel peer pen per pest pet
+pick pie pier pig pile pill pin pine pink pint pipe pit pity plan play plea plot plow plug plum
+plus poem poet poke pole poll polo pond pony pool poor pop pork port pose post pot pour pray prey
+prop pros pst pub puff pull pulp pump pun punk pup pure push put quit quiz race rack raft rage
+rail rain ramp ran rank rare rash rat rate rave raw ray read real red redo reef reel rein rely
+rent rest rib rice rich ride rim ring riot rip ripe rise risk road roar rob robe rock rod role
+roll roof room root rope rose rot row rub rude rug ruin rule rum run rush rust rut sack sad safe
+sage said sail sake salt same sand sang sank sap save saw say says scan scar sea seal seam seat
+see seed seek seem seen sees self sell send sent set sew sex shed ship shoe shop shot show shut
+shy sick side sigh sign silk silo sin sing sink sip sir sis sit site sits six size ski skim skin
+skip sky slam slap sled slim slip slot slow slug slum snap snow so soap sob sock sofa soft soil
+sold sole some son song soon sore sort soul soup sour soy spa spin spit spot spun spur spy stab
+star stay stem step stir stop stun such suck suit sum sun sung sunk sure swan swap sway swim sync
+tab tack tag tail take tale talk tall tame tank tap tape tart task tax taxi tbh tea team tear
+tech teen tell ten tent term test text than that thaw the them then they thin this tho thru thud
+thug thus tick tide tidy tie tied till tilt time tin tiny tip tire to toad toe toil told toll
+tomb tone too took tool top torn toss tour tow town toy trap tray tree trim trio trip trot true
+try tsk tub tube tuna tune turn tusk twin two type typo ugh ugly uh um undo unit up upon urge us
+use used user vain van vary vase vast veil vein verb very vest vet veto via view vine visa void
+volt vote vow vs wade wage wait wake walk wall wand wane want war ward warm warn wart wary was
+wash wave way we weak wear web weed week weep weld well went were west wet what when whip who
+whom why wide wife wig wild will win wind wine wing wink wipe wire wise wish wisp wit with wolf
+womb won wood wool word wore work worm worn wow wrap ya yard yarn yawn yay yeah year yell yep yes
+yet yo yoga yolk you your zeal zero zip zone zoo zoom
 """
 _WORDS = frozenset(_LISTED.split())
 # Three consonants or more are no word, but for what people groan: "mktg", not "hmm" or "brrr".

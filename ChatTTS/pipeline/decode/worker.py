@@ -304,9 +304,10 @@ class DecodeWorker:
         long rest of one would hold up the first sound of others. A job that finds the batch full is
         early in the next one.
         """
-        by_need = sorted(due, key=lambda job: job.decoder.lead)
+        leads = {job: job.decoder.lead for job in due}
+        by_need = sorted(due, key=leads.__getitem__)
         alike = [job for job in by_need if job.decoder.is_like(by_need[0].decoder)]
-        urgent = sum(job.decoder.lead < _SOON for job in alike)
+        urgent = sum(leads[job] < _SOON for job in alike)
         left, part = self._max_frames, _part(self._max_frames, urgent)
         for number, job in enumerate(alike):
             if left <= 0:

@@ -58,21 +58,24 @@ def _processor(match: re.Match[str]) -> str:
     return f"{match['letters']}{chinese_number(first)} {said}"
 
 
+# Runs of letters and digits from which on a name is a code, without numbers in it.
+_MANY_RUNS = 8
+
+
 def _mixed(match: re.Match[str]) -> str:
     """Return digits one by one in a code, and short ones as numbers where there are few."""
     runs = re.findall(r"\d+|[A-Za-z]+", match[0])
     most = 2 if len(runs) < _MANY_RUNS else 0
-    return "".join(
-        chinese_digits(run)
-        if run.isdigit() and len(run) > most
-        else chinese_number(run)
-        if run.isdigit()
-        else run
-        for run in runs
-    )
+    return "".join(_run(run, most) for run in runs)
 
 
-_MANY_RUNS = 8
+def _run(run: str, most: int) -> str:
+    """Return letters as they are, and digits as a number if there are at most so many."""
+    if not run.isdigit():
+        return run
+    return chinese_number(run) if len(run) <= most else chinese_digits(run)
+
+
 _TRAIN = r"(?P<letter>[GDCZTKYLS])(?P<number>\d{1,4})"
 
 NAMES = (

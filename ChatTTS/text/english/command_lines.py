@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..spans import SpanClass
+from ..spans import SpanClass, always
 
 _SIGNS = {
     "~": "tilde", "/": "slash", "\\": "backslash", ".": "dot", ":": "colon", "-": "dash",
@@ -87,10 +87,5 @@ EXPRESSIONS = (
         lambda match: _SIGNS[match[0]],
         without_digits=True,
     ),
-    SpanClass(
-        "dots before a name",
-        re.compile(r"\.(?=[A-Za-z]{2})(?<![^\s\"'(]\.)"),
-        lambda match: "dot ",
-        without_digits=True,
-    ),
+    always("dots before a name", r"\.(?=[A-Za-z]{2})(?<![^\s\"'(]\.)", "dot ", True),
 )

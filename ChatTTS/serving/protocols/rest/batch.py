@@ -159,8 +159,7 @@ class _SpeechBatch:
             "may_be_silent": False,  # an item has an error of its own
         }
         request = await speech_request(service, body, caller, is_whole=True, **changes)
-        make_encoder = partial(output_options(body).encoder, request.speed, service.settings.mark)
-        encoder = await service.in_thread(make_encoder)
+        encoder = output_options(body).encoder(request.speed, service.settings.mark)
         async with speaking(service, request, self._state) as speech:
             whole = await encode_file(service, speech, encoder)
             words = timed_words(whole.words, request.speed) if request.word_times else None

@@ -106,7 +106,11 @@ def load_model(
         vocos=vocos,
         from_hiddens=from_hiddens,
         from_codes=from_codes,
-        decode_worker=DecodeWorker(gpt.compute_lock, MAX_FRAMES_ON_GPU if on_gpu else MAX_FRAMES),
+        decode_worker=DecodeWorker(
+            gpt.compute_lock,
+            MAX_FRAMES_ON_GPU if on_gpu else MAX_FRAMES,
+            gpt.shared_loop,
+        ),
         found_heads=found,
         found_lengths=lengths,
         plain_parts=(

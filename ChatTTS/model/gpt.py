@@ -14,6 +14,7 @@ import torch
 
 from ..config import Config
 from ..errors import ConfigError, EngineUnavailableError
+from ..utils.device_loop import DeviceLoop
 from ..utils.fair_lock import ComputeLock, FairLock, NoLock
 from ..utils.locks import new_lock
 from .cuda.support import why_no_kernels
@@ -156,6 +157,11 @@ class GPT:
     def pushes(self) -> PushingGenerator | None:
         """Return the engine, if it can push its answers."""
         return self.engine if isinstance(self.engine, PushingGenerator) else None
+
+    @property
+    def shared_loop(self) -> DeviceLoop | None:
+        """Return the loop of an engine whose device works by itself: others may share it."""
+        return None if isinstance(self._loaded, StandardEngine) else self._loaded.shared_loop
 
     @property
     def may_change_engine(self) -> bool:

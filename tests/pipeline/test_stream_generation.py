@@ -159,18 +159,18 @@ def test_a_run_that_could_not_begin_keeps_no_thread(monkeypatch: pytest.MonkeyPa
     generation = run_of(engine)
     worker = generation.assembler.worker
 
-    def refuse() -> None:
+    def refuse(part: object) -> None:
         raise OutOfThreadsError("no thread")
 
     with monkeypatch.context() as patched:
-        patched.setattr(worker, "_ensure_thread", refuse)
+        patched.setattr(worker._loop, "begin", refuse)
         with pytest.raises(OutOfThreadsError):
             generation.begin()
     assert not worker._runs
     worker.begin(generation)  # as where Ctrl-C came a little later
     generation.close()
     worker.look_at(generation)
-    wait_until(lambda: not worker._runs and worker._thread is None)
+    wait_until(lambda: not worker._runs and worker._loop._thread is None)
     assert engine.answered[0].is_abandoned
 
 

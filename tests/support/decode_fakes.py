@@ -91,9 +91,10 @@ class FakeSynthesizer:
     def begin(self) -> Counter:
         return Counter()
 
-    def advance(self, pushes: Sequence[DecoderInput]) -> list[Tensor]:
+    def launch(self, pushes: Sequence[DecoderInput]) -> Callable[[], list[Tensor]]:
         self._compute([0 if p.frames is None else len(p.frames) for p in pushes])
-        return [self._advance(cast(Any, push.state), push.frames, push.last) for push in pushes]
+        sound = [self._advance(cast(Any, push.state), push.frames, push.last) for push in pushes]
+        return lambda: sound
 
     def _compute(self, counts: list[int]) -> None:
         self.advances.append(counts)

@@ -41,7 +41,7 @@ from .layers import (
     mel_layers,
     vocoder_layers,
 )
-from .streaming_decoder import DecoderInput, DecoderState, check_inputs
+from .streaming_decoder import DecoderInput, DecoderState, StreamingDecoder, check_inputs
 from .vocoder import Vocoder
 from .vocoder_modules import LARGEST_MAGNITUDE
 
@@ -102,7 +102,7 @@ class PackedLayers:
                 raise TypeError(f"no native layer for {type(layer).__name__}")
 
 
-class NativeStreamingDecoder:
+class NativeStreamingDecoder(StreamingDecoder):
     """The streaming decoder of the CPU kernels; see ``streaming_decoder.py``.
 
     The blocks are those of the modules; the weights of the other layers are packed in float32.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ from .code_tables import FrameFeatures
 from .cuda_layers import CudaLayer, cuda_layers, total_delay
 from .launch_shapes import LaunchShapes
 from .layers import mel_layers
-from .streaming_decoder import DecoderInput, DecoderState, check_inputs
+from .streaming_decoder import DecoderInput, DecoderState, StreamingDecoder, check_inputs
 
 # The length of an utterance that has not ended.
 _UNKNOWN = 2**62
@@ -77,7 +78,7 @@ class _PendingInput:
         state.seen, state.ended = self.seen, self._given.last
 
 
-class CudaStreamingDecoder:
+class CudaStreamingDecoder(StreamingDecoder):
     """The streaming decoder of recorded launches; see ``streaming_decoder.py``.
 
     Calls wait for each other. They work on the calling thread's current stream, and frames on the
@@ -119,6 +120,7 @@ class CudaStreamingDecoder:
         self._history = max(layer.span for layer in self._layers) - 1
         self._ticks = torch.arange(-self._history, 2 * self._shapes.chunks[-1], device=device)
         self._launches: dict[tuple[int, int], _Launch] = {}
+        self._last: torch.cuda.Event | None = None  # behind the latest launch
         self._patience = patience()
         self._lock = new_lock()
 
@@ -155,7 +157,6 @@ class CudaStreamingDecoder:
         self._record(metadata, warm_up=self._work(metadata, spare))
         return True
 
-    @torch.inference_mode()
     def advance(self, inputs: Sequence[DecoderInput]) -> list[Tensor]:
         """See :meth:`~ChatTTS.model.synthesis.streaming_decoder.StreamingDecoder.advance`.
 
@@ -163,19 +164,44 @@ class CudaStreamingDecoder:
             ChatTTSError: frames have another width, too.
             DeviceLostError: the GPU does not answer.
         """
+        return self.launch(inputs)()
+
+    @torch.inference_mode()
+    def launch(self, inputs: Sequence[DecoderInput]) -> Callable[[], list[Tensor]]:
+        """Launch what :meth:`advance` does; return what waits for it, and raises its errors."""
         check_inputs(self, inputs)
         # The last place has no samples: one row less than the delay brings all others out.
         flush = self._delay // 2
         pending = [_PendingInput(given, self._features(given.frames), flush) for given in inputs]
+        done: torch.cuda.Event | None = None
         with self._lock:
+            stream = self._stream_behind_last()
             plan = list(self._shapes.plan([each.need for each in pending]))
             for launch in plan:
                 members = [(pending[number], count) for number, count in launch.counts.items()]
                 self._run(self._launch(launch.size, launch.chunk), members)
-            if plan and self._device.type == "cuda":
-                wait_for(torch.cuda.current_stream(self._device).record_event(), self._patience)
+            if plan and stream is not None:
+                done = self._last = stream.record_event()
         for each in pending:
             each.finish()
+        return partial(self._samples, pending, done)
+
+    def _stream_behind_last(self) -> torch.cuda.Stream | None:
+        """Return the current stream of CUDA, behind the last launch, whose memory is used again."""
+        if self._device.type != "cuda":
+            return None
+        stream = torch.cuda.current_stream(self._device)
+        if self._last is not None:
+            stream.wait_event(self._last)
+        return stream
+
+    @torch.inference_mode()
+    def _samples(
+        self, pending: Sequence[_PendingInput], done: torch.cuda.Event | None
+    ) -> list[Tensor]:
+        """Wait for launches, and return the samples of their inputs."""
+        if done is not None:
+            wait_for(done, self._patience)
         silence = torch.empty(0, dtype=torch.float32, device="cpu")
         return [torch.cat([silence, *(hops.flatten() for hops in p.hops)]) for p in pending]
 

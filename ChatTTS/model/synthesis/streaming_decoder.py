@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -85,6 +85,15 @@ class StreamingDecoder(Protocol):
                 another decoder. No state has changed then.
         """
         ...
+
+    def launch(self, inputs: Sequence[DecoderInput]) -> Callable[[], list[Tensor]]:
+        """Begin to do as :meth:`advance`; return what waits for the samples and gives them.
+
+        The states are past these inputs at once. All is done when this returns, unless the
+        decoder's device works by itself.
+        """
+        samples = self.advance(inputs)
+        return lambda: samples
 
 
 def check_inputs(decoder: StreamingDecoder, inputs: Sequence[DecoderInput]) -> None:

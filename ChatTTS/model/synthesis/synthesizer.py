@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import torch
@@ -99,3 +99,11 @@ class Synthesizer:
             ChatTTSError: an utterance has ended already, or is in two inputs.
         """
         return self._decoder.advance(inputs)
+
+    def launch(self, inputs: Sequence[DecoderInput]) -> Callable[[], list[Tensor]]:
+        """Begin to do as :meth:`advance`; return what waits for the samples and gives them.
+
+        Raises:
+            ChatTTSError: as :meth:`advance`.
+        """
+        return self._decoder.launch(inputs)

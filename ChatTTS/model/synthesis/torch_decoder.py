@@ -30,7 +30,7 @@ from .layers import (
     mel_layers,
     vocoder_layers,
 )
-from .streaming_decoder import DecoderInput, DecoderState, check_inputs
+from .streaming_decoder import DecoderInput, DecoderState, StreamingDecoder, check_inputs
 from .vocoder import Vocoder
 from .vocoder_modules import LARGEST_MAGNITUDE
 
@@ -80,7 +80,7 @@ class TorchLayer:
         return torch.split(outputs, [rate * count for count in counts])
 
 
-class TorchStreamingDecoder:
+class TorchStreamingDecoder(StreamingDecoder):
     """A :class:`~ChatTTS.model.synthesis.streaming_decoder.StreamingDecoder` of the loaded modules.
 
     Raises:

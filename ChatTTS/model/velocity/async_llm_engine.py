@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from dataclasses import replace
 
 from ...errors import ConfigError, EngineDeadError, GenerationError
+from ...utils.device_loop import DeviceLoop
 from ...utils.locks import new_lock
-from ...utils.process_hooks import register_thread_owner, start_thread
+from ...utils.process_hooks import register_thread_owner
 from ..draws import DrawKey
 from ..generation import Cancellation, GenerationRequest
 from ..sampling_params import SamplingParams
@@ -105,7 +105,7 @@ class RequestTracker:
 
 
 class AsyncLLMEngine:
-    """Runs an engine in a background thread, which exists only while there are requests.
+    """Runs an engine in the thread of a loop, which exists only while there are requests.
 
     Every method may be called from any thread. Each caller waits for its requests only. A
     caller that reads slowly, stops reading, or sends a request that cannot be done has no effect
@@ -115,6 +115,9 @@ class AsyncLLMEngine:
     In a child process after ``os.fork`` the engine is empty, and the requests stay with the parent.
     It is usable there, unless it computes on a GPU or in other processes. At the interpreter's end
     the engine closes itself.
+
+    Attributes:
+        loop: gives the engine its turns; where the device works by itself, others share it.
     """
 
     def __init__(self, engine: LLMEngine) -> None:
@@ -122,10 +125,10 @@ class AsyncLLMEngine:
         self._tracker = RequestTracker()
         # Held for every use of the engine and the tracker, but not while the model computes.
         self._lock = new_lock()
-        # What the thread does before its next step.
+        self.loop = DeviceLoop("velocity")
+        # What the loop does before the next step.
         self._begun: deque[tuple[OutputQueue, list[SequenceGroup]]] = deque()
         self._aborted: deque[tuple[OutputQueue, str]] = deque()
-        self._thread: threading.Thread | None = None
         self._closed = False
         register_thread_owner(self)
 
@@ -189,9 +192,7 @@ class AsyncLLMEngine:
             # and that aborts whatever was begun.
             self._tracker.add(output_queue, [request.request_id for request in requests])
             self._begun.append((output_queue, groups))
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="velocity", daemon=True)
-                start_thread(self._thread)
+            self.loop.begin(self)
 
     def generate(
         self,
@@ -273,9 +274,7 @@ class AsyncLLMEngine:
         """Abort all requests, wait for the step that is running, and release the model."""
         with self._lock:
             self._closed = True
-            thread = self._thread
-        if thread is not None and thread.is_alive():
-            thread.join()
+        self.loop.wait_for_rest(self)
         with self._lock:
             self.engine.close()
 
@@ -287,7 +286,6 @@ class AsyncLLMEngine:
 
     def after_fork(self) -> None:
         """In a forked child: begin with no requests, whatever the parent was doing."""
-        self._thread = None
         self._begun.clear()
         self._aborted.clear()
         reason = self.engine.after_fork()
@@ -316,28 +314,24 @@ class AsyncLLMEngine:
         outputs = [self.engine.abort_request(request_id) for request_id in request_ids]
         self._tracker.deliver(output for output in outputs if output is not None)
 
-    def _run(self) -> None:
-        """Step while there are requests. This is what the thread runs."""
+    def turn(self) -> float | None:
+        """Do one step; return ``None`` if there is nothing to do. The loop's thread calls this."""
         try:
-            while self._step():
-                pass
+            return 0.0 if self._step() else None
         except BaseException as error:  # whatever it is, no caller may be left waiting
             with self._lock:
                 advice = self.engine.fail(error, self._coming)
                 self._begun.clear()
                 self._aborted.clear()
                 self._tracker.fail(EngineEnd(error, advice))
-                self._thread = None
+            return None
 
     def _step(self) -> bool:
         """Do one step; return ``False`` if there is nothing to do."""
         with self._lock:
-            if self._thread is not threading.current_thread():
-                return False  # Ctrl-C came while this thread was started, so it was replaced
             self._catch_up()
             plan = self.engine.schedule()
             if plan is None and not self.engine.is_computing:
-                self._thread = None
                 return False
         step = self.engine.execute(plan)
         if step is not None:

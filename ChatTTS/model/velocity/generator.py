@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from ...errors import GenerationError
+from ...utils.device_loop import DeviceLoop
 from ...utils.fair_lock import ComputeLock
 from ..embed import Embed
 from ..generation import Cancellation, Delta, Gain, GenerationRequest, check_single
@@ -57,6 +58,12 @@ class VelocityGenerator:
     def gives_attention(self) -> bool:
         """Return whether requests may have alignment heads."""
         return self.engine.engine.executor.gives_attention
+
+    @property
+    def shared_loop(self) -> DeviceLoop | None:
+        """The engine's loop, where the device works by itself and leaves turns to others."""
+        executor = self.engine.engine.executor
+        return self.engine.loop if executor.depth > 1 and executor.stages == 1 else None
 
     @property
     def adapters(self) -> Adapters:

@@ -1,4 +1,4 @@
-"""The worker thread that decodes the frames of all calls, many utterances in one batch.
+"""The worker that decodes the frames of all calls, many utterances in one batch.
 
 It also advances the runs of streams: see :class:`DecodeRun`.
 """
@@ -6,13 +6,12 @@ It also advances the runs of streams: see :class:`DecodeRun`.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from weakref import WeakSet
 
 import torch
@@ -23,9 +22,10 @@ from ...errors import GenerationError
 from ...model.synthesis.streaming_decoder import DecoderInput
 from ...model.synthesis.synthesizer import Synthesizer
 from ...utils import openmp
+from ...utils.device_loop import DeviceLoop
 from ...utils.fair_lock import ComputeLock
 from ...utils.locks import new_rlock
-from ...utils.process_hooks import register_thread_owner, start_thread
+from ...utils.process_hooks import register_thread_owner
 from .schedules import PIECE_FRAMES, FixedSize, Schedule, WholeUtterance
 from .utterance_decoder import PADDING_FRAMES, DecodeChunk, UtteranceDecoder
 
@@ -99,7 +99,7 @@ class DecodeRun(ABC):
 
     @abstractmethod
     def advance(self) -> RunState:
-        """Use the news that came. The worker's thread calls this, without the lock.
+        """Use the news that came. The worker calls this, without the lock.
 
         It raises nothing, and does not wait for a consumer.
         """
@@ -114,35 +114,46 @@ class DecodeClient(ABC):
 
 
 class DecodeWorker:
-    """Decodes jobs when their schedules ask for it, in a thread that runs while there are any.
+    """Decodes jobs when their schedules ask for it, in turns of a loop.
 
     A batch holds all jobs that are due, and a bounded number of frames. Between two batches an
-    engine that needs the same cores can make a step, and the thread advances the runs with news.
+    engine that needs the same cores can make a step, and the worker advances the runs with news.
+    With the loop of an engine a batch is launched in one turn and handed over in the next one: the
+    device decodes while the engine plans.
 
     Args:
         compute_lock: held while a batch is computed, as by all work that needs the same cores.
         max_frames: that a batch may have.
+        loop: of the engine on this device; by default one of its own.
 
     Attributes:
         lock: guards the jobs, their decoders and the clients.
     """
 
-    def __init__(self, compute_lock: ComputeLock, max_frames: int = MAX_FRAMES) -> None:
+    def __init__(
+        self,
+        compute_lock: ComputeLock,
+        max_frames: int = MAX_FRAMES,
+        loop: DeviceLoop | None = None,
+    ) -> None:
         self._compute_lock = compute_lock
         self._max_frames = max_frames
+        self._loop = loop or DeviceLoop("decoding")
+        self._hands_over_later = loop is not None
         self._clients: WeakSet[DecodeClient] = WeakSet()
         self.lock = new_rlock()
         self._reset()
         register_thread_owner(self)
 
     def _reset(self) -> None:
-        # Wakes the thread: a run has news, or ``None``: jobs or the room for samples changed.
+        # What a turn looks at: a run has news, or ``None``: jobs or the room for samples changed.
         self._wakes: SimpleQueue[DecodeRun | None] = SimpleQueue()
         # In the order of arrival; each with the time since when it is due.
         self._jobs: dict[DecodeJob, float] = {}
         self._runs: set[DecodeRun] = set()
         self._held: set[DecodeRun] = set()
-        self._thread: threading.Thread | None = None
+        self._held_looked_at = 0.0
+        self._launched: _Batch | None = None
         self._closed = False
 
     def register(self, client: DecodeClient) -> None:
@@ -154,9 +165,8 @@ class DecodeWorker:
         with self.lock:
             if self._closed:
                 return
+            self._loop.begin(self)
             self._jobs.setdefault(job, math.inf)
-            self._ensure_thread()
-            self.wake()
 
     def begin(self, run: DecodeRun) -> None:
         """Advance ``run`` from now on, until it is over.
@@ -166,7 +176,7 @@ class DecodeWorker:
         """
         with self.lock:
             if not self._closed:
-                self._ensure_thread()
+                self._loop.begin(self)
                 self._runs.add(run)
 
     def look_at(self, run: DecodeRun) -> None:
@@ -175,6 +185,7 @@ class DecodeWorker:
         A run that has not begun, or is over, is left alone.
         """
         self._wakes.put(run)
+        self._loop.wake()
 
     def drop(self, jobs: Iterable[DecodeJob]) -> None:
         """Remove jobs for good, complete or not."""
@@ -185,97 +196,58 @@ class DecodeWorker:
 
     def wake(self) -> None:
         """Make the worker look again, since jobs or the room for samples changed."""
-        if self._thread is not threading.current_thread():  # which looks anyway
-            self._wakes.put(None)
-
-    def _ensure_thread(self) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._run, name="decoding", daemon=True)
-            start_thread(self._thread)
+        self._wakes.put(None)
+        self._loop.wake()
 
     def at_exit(self) -> None:
         """Stop after the current batch, at the interpreter's end."""
         with self.lock:
-            self._closed, thread = True, self._thread
-            self.wake()
-        if thread is not None and thread.is_alive():
-            thread.join()
+            self._closed = True
+        self._loop.wake()
+        self._loop.wait_for_rest(self)
 
     def after_fork(self) -> None:
-        """Begin anew in a forked child, without a thread and without jobs."""
+        """Begin anew in a forked child, without jobs."""
         self._reset()
         for client in list(self._clients):
             client.after_fork()
 
-    def _run(self) -> None:
-        """Decode batch by batch. The method call drops all references to a batch when it ends."""
-        while self._decode_batch():
-            pass
+    def turn(self) -> float | None:
+        """Advance the runs with news, hand a launched batch over, and launch what is due.
 
-    def _decode_batch(self) -> bool:
-        """Decode all that is due, as soon as anything is; return False where no job is left."""
+        See :class:`~ChatTTS.utils.device_loop.LoopPart`.
+        """
+        self._advance_runs()
+        self._hand_over()
         batch: list[_BatchEntry] = []
         try:
-            if not self._wait_for_batch(batch):
-                return False
-            outputs = self._compute_lock.run(lambda: _decode_and_rest(batch))
-            # One look at all samples: an operator for each job would wait for the other threads.
-            are_finite = _are_finite([t for pair in outputs for t in pair if t is not None])
             with self.lock:
-                for entry, samples in zip(batch, outputs, strict=True):
-                    if are_finite or _are_finite([t for t in samples if t is not None]):
-                        self._deliver(entry, *samples)
-                    else:
-                        self._refuse(entry.job)
-        except BaseException as error:  # every client must hear of it, else it would wait for ever
-            with self.lock:
-                failed = [entry.job for entry in batch] or list(self._jobs)
-                self.drop(failed)
-                for job in failed:
-                    job.fail(error)
-        return True
-
-    def _wait_for_batch(self, batch: list[_BatchEntry]) -> bool:
-        """Fill ``batch`` as soon as a job is due; return False where nothing is left to do."""
-        if not self._is_mine:
-            return False
-        pause = 0.0
-        while True:
-            self._advance_runs(pause)
-            with self.lock:
-                if not self._is_mine:
-                    return False
                 self.drop([job for job in self._jobs if not job.is_wanted])
-                if not self._jobs and not self._runs:
-                    self._thread = None
-                    return False
+                if self._closed or not (self._jobs or self._runs):
+                    return None
                 due, pause = self._due_jobs()
-                if due:
-                    self._fill_batch(due, batch)
-                    return True
+                if not due:
+                    return min(pause, _POLL_SECONDS)
+                self._fill_batch(due, batch)
+            self._launched = _Batch(batch, self._compute_lock.run(lambda: _launch(batch)))
+        except BaseException as error:  # every client must hear of it, else it would wait for ever
+            self._fail(batch, error)
+        if not self._hands_over_later:
+            self._hand_over()
+        return 0.0
 
-    @property
-    def _is_mine(self) -> bool:
-        """Return whether the worker goes on, in this thread.
-
-        Ctrl-C during the start of a thread may leave it running while another begins.
-        """
-        with self.lock:
-            return not self._closed and self._thread is threading.current_thread()
-
-    def _advance_runs(self, seconds: float) -> None:
-        """Wait for a wake, at most ``seconds``; then advance the runs with news.
+    def _advance_runs(self) -> None:
+        """Advance the runs with news.
 
         Those that are held back are advanced when there may be room, and once a second.
         """
         wakes: list[DecodeRun | None] = []
-        try:
-            wakes.append(self._wakes.get(timeout=min(seconds, _POLL_SECONDS)))
-            while True:
-                wakes.append(self._wakes.get_nowait())
-        except Empty:
-            pass
-        may_have_room = None in wakes or not wakes
+        while not self._wakes.empty():
+            wakes.append(self._wakes.get())
+        now = time.monotonic()
+        may_have_room = None in wakes or now > self._held_looked_at + _POLL_SECONDS
+        if may_have_room:
+            self._held_looked_at = now
         for run in dict.fromkeys([*(self._held if may_have_room else ()), *wakes]):
             if run is not None and run in self._runs:
                 state = run.advance()
@@ -283,6 +255,32 @@ class DecodeWorker:
                 if state is RunState.OVER:
                     with self.lock:
                         self._runs.discard(run)
+
+    def _hand_over(self) -> None:
+        """Deliver the samples of the batch that was launched, if there is one."""
+        batch, self._launched = self._launched, None
+        if batch is None:
+            return
+        try:
+            outputs = batch.samples()
+            # One look at all samples: an operator for each job would wait for the other threads.
+            are_finite = _are_finite([t for pair in outputs for t in pair if t is not None])
+            with self.lock:
+                for entry, samples in zip(batch.entries, outputs, strict=True):
+                    if are_finite or _are_finite([t for t in samples if t is not None]):
+                        self._deliver(entry, *samples)
+                    else:
+                        self._refuse(entry.job)
+        except BaseException as error:
+            self._fail(batch.entries, error)
+
+    def _fail(self, entries: Sequence[_BatchEntry], error: BaseException) -> None:
+        """End the jobs of a batch with an error, or all jobs where none was chosen yet."""
+        with self.lock:
+            failed = [entry.job for entry in entries] or list(self._jobs)
+            self.drop(failed)
+            for job in failed:
+                job.fail(error)
 
     def _due_jobs(self) -> tuple[list[DecodeJob], float]:
         """Return the jobs that are due, and the seconds until the next one is."""
@@ -361,31 +359,40 @@ def _part(frames: int, jobs: int) -> int:
     return frames if jobs <= 1 else max(1, frames // jobs // PIECE_FRAMES) * PIECE_FRAMES
 
 
-def _decode_and_rest(batch: Sequence[_BatchEntry]) -> list[tuple[Tensor, Tensor | None]]:
-    """Decode a batch, and keep no threads that would slow the engine down."""
+@dataclass(frozen=True)
+class _Batch:
+    """A launched batch, and what gives its samples, as :func:`launch_batch` does."""
+
+    entries: Sequence[_BatchEntry]
+    samples: Callable[[], list[tuple[Tensor, Tensor | None]]]
+
+
+def _launch(entries: Sequence[_BatchEntry]) -> Callable[[], list[tuple[Tensor, Tensor | None]]]:
+    """Launch a batch, and keep no threads that would slow the engine down."""
     try:
-        return decode([(entry.job.decoder, entry.input) for entry in batch])
+        return launch_batch([(entry.job.decoder, entry.input) for entry in entries])
     finally:
         openmp.return_threads()
 
 
-def decode(
+def launch_batch(
     batch: Sequence[tuple[UtteranceDecoder, DecodeChunk]],
-) -> list[tuple[Tensor, Tensor | None]]:
-    """Decode inputs of several utterances of one synthesizer in one batch.
+) -> Callable[[], list[tuple[Tensor, Tensor | None]]]:
+    """Begin to decode inputs of several utterances of one synthesizer in one batch.
 
     Returns:
-        For each utterance the samples that became final, and for an early chunk also the samples
-        that would follow if the utterance ended there.
+        Waits for the device where that computes by itself. It gives for each utterance the samples
+        that became final, and for an early chunk also the samples that would follow if the
+        utterance ended there.
     """
     synthesizer = batch[0][0].synthesizer
     if batch[0][0].is_whole:
-        wholes = (piece.frames for _, piece in batch)
-        return [
-            (torch.empty(0) if frames is None else synthesizer.samples(frames), None)
-            for frames in wholes
+        wholes: list[tuple[Tensor, Tensor | None]] = [
+            (torch.empty(0) if piece.frames is None else synthesizer.samples(piece.frames), None)
+            for _, piece in batch
         ]
-    finals = synthesizer.advance(
+        return lambda: wholes
+    finals = synthesizer.launch(
         [DecoderInput(decoder.state, piece.frames, piece.last) for decoder, piece in batch]
     )
     pushes = [
@@ -393,11 +400,16 @@ def decode(
         for decoder, piece in batch
         if piece.early is not None
     ]
-    provisional = iter(synthesizer.advance(pushes) if pushes else ())
-    return [
-        (final, None if piece.early is None else next(provisional))
-        for final, (_, piece) in zip(finals, batch, strict=True)
-    ]
+    pushed = synthesizer.launch(pushes) if pushes else list
+
+    def samples() -> list[tuple[Tensor, Tensor | None]]:
+        final, provisional = finals(), iter(pushed())
+        return [
+            (own, None if piece.early is None else next(provisional))
+            for own, (_, piece) in zip(final, batch, strict=True)
+        ]
+
+    return samples
 
 
 def _are_finite(samples: Sequence[Tensor]) -> bool:

@@ -89,7 +89,7 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
         counters.add("waits")
         failures.wait_for(event, failures.patience())
 
-    run, advance = decode_steps.DecodeSteps.run, CudaStreamingDecoder.advance
+    run, launch = decode_steps.DecodeSteps.run, CudaStreamingDecoder.launch
 
     @wraps(run)
     def run_step(*args: Any, **kwargs: Any) -> Callable[[], Any]:
@@ -102,14 +102,19 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
 
         return result
 
-    @wraps(advance)
-    def advance_and_wait(*args: Any) -> Any:
-        sound = advance(*args)
-        wait(decoder.record_event())
-        return sound
+    @wraps(launch)
+    def launch_decoder(*args: Any) -> Callable[[], Any]:
+        pending = launch(*args)
+        done = decoder.record_event()
+
+        def samples() -> Any:
+            wait(done)
+            return pending()
+
+        return samples
 
     replace(decode_steps.DecodeSteps, "run", run_step)
-    replace(CudaStreamingDecoder, "advance", advance_and_wait)
+    replace(CudaStreamingDecoder, "launch", launch_decoder)
 
 
 def simulate_model_process(put: Put = setattr) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import threading
 from collections.abc import Coroutine
 from dataclasses import replace
 from functools import partial
@@ -368,21 +367,6 @@ def test_an_idle_engine_has_no_thread() -> None:
         request = make_request(seed)
         stream(engine, request).check(request)
         assert_idle(engine)
-
-
-def test_a_thread_that_is_about_to_end_takes_nothing_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, _ = make_async()
-    step, end = engine._step, threading.Event()
-
-    def lingering() -> bool:
-        return step() or not end.wait(SECONDS)
-
-    monkeypatch.setattr(engine, "_step", lingering)
-    for seed in range(2):
-        request = make_request(seed)
-        in_thread(partial(stream, engine, request))().check(request)
-    end.set()
-    assert_idle(engine)
 
 
 def test_an_error_of_the_worker_reaches_every_caller() -> None:

@@ -19,7 +19,7 @@ from ChatTTS.model.synthesis.synthesizer import Synthesizer
 from ChatTTS.params import LowLatency
 from ChatTTS.pipeline.decode.schedules import FixedSize, Schedule, WholeUtterance
 from ChatTTS.pipeline.decode.utterance_decoder import PADDING_FRAMES, UtteranceDecoder
-from ChatTTS.pipeline.decode.worker import decode
+from ChatTTS.pipeline.decode.worker import launch_batch
 
 from ...support.decoder_tools import modules, native_decoder, random_modules, small
 
@@ -91,7 +91,7 @@ def turns(decoder: UtteranceDecoder, most: Callable[[], int]) -> Iterator[np.nda
     """Decode as long as work is due; yield the samples of each turn."""
     while decoder.wait() == 0:
         work = decoder.next(most())
-        [(final, flushed)] = decode([(decoder, work)])
+        [(final, flushed)] = launch_batch([(decoder, work)])()
         yield decoder.advance(work, final, flushed)
 
 
@@ -287,7 +287,7 @@ def test_a_batch_of_all_sorts_of_work(backend: str) -> None:
         decoder.push(own.delta(0, len(own.ids), FinishReason.STOP))
     samples: list[list[np.ndarray]] = [[] for _ in decoders]
     while work := [(d, d.next(9)) for d in decoders if d.wait() == 0]:
-        for (decoder, piece), (final, flushed) in zip(work, decode(work), strict=True):
+        for (decoder, piece), (final, flushed) in zip(work, launch_batch(work)(), strict=True):
             assert (flushed is None) == (piece.early is None)
             samples[decoders.index(decoder)].append(decoder.advance(piece, final, flushed))
     for own, mode, parts in zip(cases, modes, samples, strict=True):

@@ -314,41 +314,6 @@ def test_the_thread_ends_and_begins_again(
         synthesizer.advances.clear()
 
 
-def test_a_thread_that_ctrl_c_left_behind_while_it_started_ends(
-    worker: DecodeWorker, synthesizer: FakeSynthesizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun: list[threading.Thread] = []
-    start = threading.Thread.start
-
-    def interrupted(self: threading.Thread) -> None:
-        start(self)
-        begun.append(self)
-        if len(begun) == 1:
-            raise KeyboardInterrupt
-
-    is_alive = threading.Thread.is_alive
-    monkeypatch.setattr(threading.Thread, "start", interrupted)
-    # At the moment of the interrupt, the thread has not yet said that it has begun.
-    monkeypatch.setattr(
-        threading.Thread, "is_alive", lambda self: self is not begun[0] and is_alive(self)
-    )
-    jobs = [FakeJob(synthesizer).push(150) for _ in range(4)]
-    synthesizer.gate.hold()
-    with worker.lock:
-        with pytest.raises(KeyboardInterrupt):
-            worker.add(jobs[0])
-        for job in jobs:
-            worker.add(job)
-    synthesizer.gate.wait()
-    begun[0].join(SECONDS)  # while the other thread decodes
-    assert not is_alive(begun[0])
-    synthesizer.gate.open()
-    check(*jobs)
-    assert len(begun) == 2
-    monkeypatch.undo()
-    wait_until(lambda: not threads())
-
-
 def test_turns_are_held_while_samples_are_computed_and_no_longer() -> None:
     compute_lock = HeldLock()
     synthesizer, worker = FakeSynthesizer(compute_lock), DecodeWorker(compute_lock)

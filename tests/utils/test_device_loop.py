@@ -129,11 +129,12 @@ def test_a_forked_child_has_no_parts_and_may_begin_others(loop: DeviceLoop) -> N
     loop.begin(endless)
     child = os.fork()
     if not child:
-        loop.wait_for_rest(endless)  # it is no part here
-        part = Part(lambda: 0.0)
-        loop.begin(part)
-        loop.wait_for_rest(part)
-        os._exit(0 if len(part.threads) == 2 else 1)
+        try:
+            part = Part(lambda: 0.0)
+            loop.begin(part)
+            at_rest(loop, part)  # which it is not while the other part has turns here
+        finally:
+            os._exit(0 if len(part.threads) == 2 and not loop_threads() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     endless.goes_on = False
     at_rest(loop, endless)

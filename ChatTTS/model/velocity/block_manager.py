@@ -134,6 +134,13 @@ class BlockSpaceManager:
             table.append(self._new_block())
         return True
 
+    def has_plenty(self, sequences: int, positions: int) -> bool:
+        """Return whether :meth:`extend` succeeds for any sequences that gain some positions each.
+
+        Each is at most at the end of a block, and writes into one that it shares.
+        """
+        return sequences * (self._count(positions) + 2) <= self.device.available
+
     def commit(self, seq: Sequence, computed: int) -> None:
         """Note that ``computed`` positions of a running sequence are computed.
 

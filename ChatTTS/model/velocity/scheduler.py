@@ -18,7 +18,7 @@ from ..generation import NOT_FINITE, FinishReason
 from .block_manager import BlockSpaceManager
 from .configs import CacheConfig, SchedulerConfig
 from .metrics import SchedulerStats
-from .plan import StepPlan, StepResult
+from .plan import StepPlan, StepResult, Work
 from .plans_in_flight import PlansInFlight
 from .sequence import Advance, Sequence, SequenceGroup, SequenceStatus
 from .sequence_queues import SequenceQueues, order_key, uncomputed_at_start
@@ -253,10 +253,10 @@ class Scheduler:
             chunks.append((newcomer, len(newcomer) - newcomer.computed))
         return self._in_flight.add(chunks, self._blocks.take_moves(), steps) if chunks else None
 
-    def _with_blocks(self, moving: Iterable[Sequence], steps: int) -> int:
+    def _with_blocks(self, moving: Collection[Sequence], steps: int) -> int:
         """Return ``steps`` if all sequences have blocks for them, else 1; 0 if not for that one."""
         fitting = 0
-        for count in (1, steps):
+        for count in (steps,) if self._blocks.has_plenty(len(moving), steps) else (1, steps):
             # The last id that these steps draw needs no place in the KV cache yet.
             if not all(self._blocks.extend(seq, seq.drawing + count - 1) for seq in moving):
                 break
@@ -322,16 +322,7 @@ class Scheduler:
             elif not work.draws:
                 self._commit(seq, work.start + work.count)
             else:
-                kept[seq] = kept_rows = []
-                for computed, row in enumerate(rows, work.start + work.count):
-                    if not finite[row]:
-                        self._end(seq, FinishReason.ABORT, NOT_FINITE)
-                        break
-                    self._commit(seq, computed)
-                    if self._append(seq, ids[row], logprobs[row]):
-                        kept_rows.append(row)
-                    if seq.finish is not None:
-                        break
+                kept[seq] = self._take(seq, work, rows, ids, logprobs, finite)
         advances, has_ended = [], False
         for seq, kept_rows in kept.items():
             advances.append(Advance(seq, kept_rows))
@@ -358,24 +349,56 @@ class Scheduler:
         self._queues.drop_ended()
         return ended
 
-    def _append(self, seq: Sequence, ids: list[int], logprob: float) -> bool:
-        """Append drawn ``ids`` [num_codebooks], and end the sequence if they are its last.
+    def _take(
+        self,
+        seq: Sequence,
+        work: Work,
+        rows: range,
+        ids: list[list[int]],
+        logprobs: list[float],
+        finite: list[bool],
+    ) -> list[int]:
+        """Append what a sequence drew in the steps of a plan, and end it where that was its end.
+
+        Args:
+            work: its work in the first of these steps.
+            rows: its rows of ``ids``, ``logprobs`` and ``finite``.
 
         Returns:
-            Whether the sequence keeps them; it does not keep the end.
+            The rows that it keeps. It does not keep the end, nor what came behind.
         """
-        group = seq.group
-        drawn = group.drawn(ids)
-        if group.is_end(drawn):
-            self._end(seq, FinishReason.STOP)
-            return False
-        seq.ids.append(drawn)
-        seq.logprob += logprob
+        group, finish, error = seq.group, None, None
+        computed = work.start + work.count - 1
+        kept: list[int] = []
+        for row in rows:
+            if not finite[row]:
+                finish, error = FinishReason.ABORT, NOT_FINITE
+                break
+            computed += 1
+            drawn = group.drawn(ids[row])
+            if group.end_id in drawn:
+                finish = FinishReason.STOP
+                break
+            seq.ids.append(drawn)
+            seq.logprob += logprobs[row]
+            kept.append(row)
+            if len(seq.ids) >= group.limit:
+                finish = FinishReason.LENGTH
+                break
+        if computed >= work.start + work.count:
+            self._commit(seq, computed)
         listener = group.request.listener
-        if listener is not None and len(seq.ids) == max(1, listener.first):
+        is_heard = listener is not None and len(seq.ids) >= max(1, listener.first)
+        if is_heard and seq.heard_from is None:
             seq.heard_from = self._clock()
-        if len(seq.ids) < group.limit:
-            return True
+        if finish is FinishReason.LENGTH:
+            self._warn_of_full_cache(group)
+        if finish is not None:
+            self._end(seq, finish, error)
+        return kept
+
+    def _warn_of_full_cache(self, group: SequenceGroup) -> None:
+        """Warn of a request that ends since it fills the KV cache, and for no other reason."""
         max_new = group.request.sampling.max_new
         if group.limit < min(max_new, self._max_positions - group.prompt_length):
             logger.warning(
@@ -386,8 +409,6 @@ class Scheduler:
                 max_new,
                 self._capacity,
             )
-        self._end(seq, FinishReason.LENGTH)
-        return True
 
     def _commit(self, seq: Sequence, computed: int) -> None:
         """Note that ``computed`` positions are computed, and let other samples share the prompt.

@@ -176,10 +176,6 @@ class SequenceGroup:
         """Return a frame's codes from drawn ids [num_codebooks], or the one text id."""
         return tuple(ids) if self.request.key.kind is Pass.CODE else (ids[0],)
 
-    def is_end(self, drawn: tuple[int, ...]) -> bool:
-        """Return whether a frame or text id ends its sequence."""
-        return self.end_id in drawn
-
 
 @dataclass(frozen=True, slots=True)
 class Advance:

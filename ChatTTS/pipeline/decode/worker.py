@@ -165,8 +165,10 @@ class DecodeWorker:
         with self.lock:
             if self._closed:
                 return
-            self._loop.begin(self)
-            self._jobs.setdefault(job, math.inf)
+            if job not in self._jobs:
+                self._loop.begin(self)
+                self._jobs[job] = math.inf
+            self._loop.wake()
 
     def begin(self, run: DecodeRun) -> None:
         """Advance ``run`` from now on, until it is over.
@@ -222,7 +224,8 @@ class DecodeWorker:
         batch: list[_BatchEntry] = []
         try:
             with self.lock:
-                self.drop([job for job in self._jobs if not job.is_wanted])
+                if unwanted := [job for job in self._jobs if not job.is_wanted]:
+                    self.drop(unwanted)
                 if self._closed or not (self._jobs or self._runs):
                     return None
                 due, pause = self._due_jobs()

@@ -51,7 +51,7 @@ _SUBSTITUTES = {chr(code): str(mark) for code, mark in _PUBLISHED_MAP.items()} |
 }  # fmt: skip
 
 # Signs of a meaning that have the category of marks, and signs that only adorn a text or divide it.
-_MEANT = frozenset("#%&@§¶‰‱′″")
+_MEANT = frozenset("#%&*/@\\§¶‰‱′″")
 _ORNAMENT = re.compile(rf"[~^`|\u2500-\u25ff{EMOJI}]")
 
 _PLAIN_MARKS = {"，": ",", "、": ",", "。": "."}

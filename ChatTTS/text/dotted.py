@@ -16,15 +16,15 @@ _ABBREVIATION = re.compile(
 )
 _ABBREVIATED_END = re.compile(r"\d(?:[ap]\.m|b\.c|a\.d)(?:\.e)?\Z", re.IGNORECASE)
 _NEW_SENTENCE = re.compile(r"(?:[a-z]{2}|\d)\.[A-Z][a-z]+\Z")
-# Modules of programs, such as "os.path.join", whose parts are no initials.
+# Modules of programs, such as "os.path.join" and "n.status", whose parts are no initials.
 _MODULE = re.compile(
-    r"\A(?:(?:[a-z_]{2,20}|[A-Z][a-z]{1,19}[A-Z][A-Za-z]{1,19})(?:\.[a-z_]{2,20}){1,8}|"
+    r"\A(?:(?:[a-z_]{1,20}|[A-Z][a-z]{1,19}[A-Z][A-Za-z]{1,19})(?:\.[a-z_][A-Za-z_]{1,19}){1,8}|"
     r"(?!i\.e|e\.g)[a-z_]{1,20}(?:\.[a-z_]{1,20}){1,7}\.[A-Z][A-Za-z]{1,19})\Z"
 )
 # A decimal number with a unit behind it is no name, but one with the mark of a release is.
 _RELEASE = re.compile(r"\d(?:rc|a|b|alpha|beta|dev|post|pre)\d", re.IGNORECASE)
 _LETTER_AT_DOT = re.compile(r"[A-Za-z][.]|[.][A-Za-z]")
-_PIECE = re.compile(r"\d+|[A-Za-z]+|\.")
+_PIECE = re.compile(r"\d+|[A-Za-z]+|\.|(?<=\d)-(?=\d)")
 
 DOTTED = re.compile(
     r"(?<![\w.@/\\$€£¥#~-])(?=[A-Za-z0-9-]{1,40}\.[A-Za-z0-9])"
@@ -50,19 +50,24 @@ def is_name(written: str) -> bool:
     )
 
 
-def say_name(written: str, number: Callable[[str], str], point: str, dot: str, gap: str) -> str:
+def say_name(
+    written: str, number: Callable[[str], str], point: str, dot: str, dash: str, gap: str
+) -> str:
     """Return a name piece by piece.
 
     Args:
         number: says a run of digits.
         point: stands for a dot before a number.
         dot: stands for a dot before a letter.
+        dash: stands for a hyphen between two numbers.
         gap: divides the pieces.
     """
     pieces = _PIECE.findall(written)
     said = []
     for place, piece in enumerate(pieces):
-        if piece == ".":
+        if piece == "-":
+            said.append(dash)
+        elif piece == ".":
             said.append(point if pieces[place + 1].isdigit() else dot)
         else:
             said.append(number(piece) if piece.isdigit() else _letters(piece))

@@ -53,6 +53,11 @@ _SIGN = re.compile(r"[$£€¥₹₩%‰&@+=×÷±≈≤≥≠°§][.,!?;:]?")
 _AMOUNT_IN_WORDS = re.compile(
     rf"(?P<sign>[$£€¥₹₩])\s?(?P<words>{NUMBER_WORD}(?:(?:[\s-]|\s?[,.]\s|\s(?:and|point)\s){NUMBER_WORD})*)"
 )
+# Chinese characters in an English sentence, with the numbers beside them: "restart 3次".
+_HAN_RUN = re.compile(
+    r"(?<![A-Za-z\d.,:/#-])(?:[$¥]?\d{1,9}(?:[.,:/~-]\d{1,9}){0,3}%?)?[\u4e00-\u9fff]"
+    r"(?:[\u4e00-\u9fff，、：（）]|\d{1,9}(?:[.,:/~-]\d{1,9}){0,3}%?(?![A-Za-z\d.-]))*|[\u4e00-\u9fff]+"
+)
 _PROBE = "1 test. 测试2。"
 
 
@@ -281,6 +286,8 @@ class Normalizer:
     def _words(self, text: str, language: str) -> str:
         registered = self._registered.get(language)
         if registered is None:
+            if language == "en":
+                text = _HAN_RUN.sub(lambda run: read_chinese(run[0]), text)
             return _BUILT_IN[language](text)
         try:
             words = fold(map_between(text, registered), self._characters)

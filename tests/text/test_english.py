@@ -107,6 +107,20 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("Fed. Bankr. Ct. Smith", "Fed Bankr Ct Smith"),
         ("Ask Tom. We left. Hmm. So", "Ask Tom. We left. Hmm. So"),
         ("made in chem., law", "made in chem, law"),
+        ("ArCl (1 equiv.), a descr. sketch", "ArCl ( one equiv), a descr sketch"),
+        ("Tie (11 inn.): Jos. (sic.) Lett", "Tie ( eleven inn): Jos (sic) Lett"),
+        ("Left it (It rained.) Then", "Left it (It rained.) Then"),
+        (
+            "Hist. of Va., &c., pp. 3 in the per. last",
+            "Hist of Va, et cetera, pages three in the per last",
+        ),
+        ("Bath Co., Va. and rm. B; call", "Bath county, Virginia and room B; call"),
+        ("wk. of 9/14, Tue. @ 10", "wk of September fourteenth, Tuesday at ten"),
+        ("m. (2) 1880 Mary E., dau.", "married ( two) eighteen eighty Mary E, dau."),
+        (
+            "f(n.status) in v0.5.2-1",
+            "f(N dot status) in version zero point five point two dash one",
+        ),
         # signs that no class knows
         ("set $HOME/bin, *.pyc or .py", "set dollar HOME slash bin, star dot pyc or dot py"),
         ("ls -la -O2 -Wall", "ls dash la dash O two dash Wall"),
@@ -122,13 +136,21 @@ def test_plain_numbers(written: str, words: str) -> None:
             "8086:157B at 0:0:0:1:",
             "eight zero eight six colon one five seven B at zero colon zero colon zero colon one:",
         ),
+        # strokes and stars: "per", "slash", a pause or a saying, and never nothing
+        (
+            "2 cal./day on 22/28 mpg",
+            "two calories per day on twenty two slash twenty eight miles per gallon",
+        ),
+        ("35/8/12, HTTP/2, f/2", "thirty five, eight, twelve, H T T P slash two, f two"),
+        ("80/20, 24/7 and/or W/D", "eighty twenty, twenty four seven and or W D"),
+        ("P1, *K1, a[i] * b[j] as % v", "P one, star K one, a[i] times b[j] as percent v"),
         ("12-4-1, leads V1-V4", "twelve, four, one, leads V one to V four"),
         (
             "$5/sh, 2 deg2, 67,5 kg",
             "five dollars per sh, two deg squared, sixty seven point five kilograms",
         ),
         ("8 ergs/s/cm2", "eight ergs per second per square centimeter"),
-        ("SL 187/3, keV/E, A/C", "S L one hundred eighty seven slash three, keV slash E, A/C"),
+        ("SL 187/3, keV/E, A/C", "S L one hundred eighty seven slash three, keV slash E, A C"),
         # dots, brackets and colons that make no name, no part of a law and no verse
         ("It ended.Then 5 came", "It ended.Then five came"),
         ("3(three) cats, 401(k)", "three (three) cats, four o one k"),

@@ -35,6 +35,14 @@ def test_a_text_without_letters_takes_the_language_of_the_rest() -> None:
     assert shared("5", lang="zh") == "五"
 
 
+def test_chinese_characters_in_an_english_sentence_have_their_numbers() -> None:
+    said = shared("Pod restart 3次 after OOM kill, 2个 node 用了12%, see PR #5 之前")
+    assert (
+        said
+        == "Pod restart 三次 after OOM kill, 两个 node 用了百分之十二, see P R number five 之前"
+    )
+
+
 @pytest.mark.parametrize("lang", ["EN", "en-US", "en_GB", "English"])
 def test_a_language_in_another_spelling(lang: str, caplog: pytest.LogCaptureFixture) -> None:
     assert shared("5", lang=lang) == "five"
@@ -261,7 +269,13 @@ def test_only_what_has_no_reading_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("text", "left_out"),
-    [("一个⊕，两个⊕ ●", ("⊕",)), ("Acme™ ⊗ 5 😀", ("™",)), ("3 > 2, 5% ~", ())],
+    [
+        ("一个⊕，两个⊕ ●", ("⊕",)),
+        ("Acme™ ⊗ 5 😀", ("™",)),
+        ("3 > 2, 5% ~", ()),
+        ("a price* and c \\ d", ("*", "\\")),
+        ("**图7-8**对吧，A/B", ()),
+    ],
 )
 def test_symbols_that_no_reader_said_are_named(text: str, left_out: tuple[str, ...]) -> None:
     assert voice.read(text).left_out == left_out

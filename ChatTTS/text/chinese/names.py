@@ -171,10 +171,17 @@ NAMES = (
         "models",
         re.compile(
             rf"(?<![A-Za-z\d.-])(?!{_CURRENCIES})(?P<letters>[A-Z]{{1,5}}|[a-z](?=\d)|(?<=骁龙|天玑|麒麟|锐龙|酷睿|标致|空客))"
-            rf"(?P<gap>(?<=[A-Z]{{2}}) (?=\d{{4}}(?![a-zμµ]))|-?)(?P<number>[1-9]\d{{2,4}})"
+            rf"(?P<gap>(?<=[A-Z]{{2}}) (?=\d{{4}}(?![a-zμµ])|\d{{3}}(?![以左上多毫微千])"
+            r"[\u4e00-\u9fff])|-?)"
+            rf"(?P<number>[1-9]\d{{2,4}})"
             rf"(?![\d.,:+/-]\d|[\d%℃°]|\s?(?:{AMOUNT}))"
         ),
         _model,
+    ),
+    SpanClass(
+        "states of used things",  # 99新, 95新
+        re.compile(r"(?<![\d.])[789]\d(?=新(?:$|[^\u4e00-\u9fff]|[的无成机]))"),
+        lambda match: chinese_digits(match[0]),
     ),
     SpanClass(
         "numbers with letters",

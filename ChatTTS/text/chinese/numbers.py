@@ -39,6 +39,12 @@ _AMOUNT_NEXT = re.compile(rf"\s?(?:{AMOUNT})")
 _NAME = re.compile(r"\d{6,20}(?<!00)|\d{13,20}")
 _MOST_DIGITS = 12  # a longer run is always a name: of a card, an order, a person
 _MUCH = re.compile(r"[约近达超过共计有至到于破余剩满口数量额值价积=<>≈+×*/-]\s?\Z")
+# What is done with amounts, in a clause that speaks of no name.
+_PAID = re.compile(
+    r"(?:[捐花赚付收卖买亏赔存取借欠奖罚募投输赢送贷领发转][了过到]?|[^\d\W][了过])\s?\Z"
+)
+_NAMES = re.compile(r"[号码密证股票键]|代码|编号|账户|[A-Za-z]\Z")
+_LOOK_BACK = 16  # characters
 # "第03章" is the third chapter; "第007号" keeps its zeros, as the name that it is.
 _PARTS = frozenset("章节集回课页卷期季话幕篇册讲天周")
 
@@ -75,7 +81,10 @@ def _placed(match: re.Match[str]) -> str:
         return gap + chinese_number(number)
     if number == "2" and _COUNTED_NEXT.match(text, end):
         return "两"
-    is_much = not before or _MUCH.search(before) or _AMOUNT_NEXT.match(text, end)
+    near = text[max(0, match.start() - _LOOK_BACK) : match.start()]
+    clause = re.split("[，。！？；,;\n]", near)[-1]
+    is_paid = _PAID.search(clause) and not _NAMES.search(clause)
+    is_much = not before or _MUCH.search(before) or is_paid or _AMOUNT_NEXT.match(text, end)
     is_name = len(number) > _MOST_DIGITS or not is_much
     return by_digits(number) if is_name and _NAME.fullmatch(number) else spoken(number)
 

@@ -120,6 +120,19 @@ SIGNS = (
 )
 # Behind all other classes.
 SYMBOLS = (
+    always(
+        "strokes of a name",  # GB/T, f/1.8
+        r"(?<=[A-Za-z])/(?=[A-Z](?![A-Za-z]))|(?<=(?<![A-Za-z])[A-Za-z])/(?=[A-Z\d])",
+        " ",
+        True,
+    ),
+    always(
+        "strokes before a number",
+        r"(?<![\w)）%℃])(?<!\s)/(?=\d)|(?<=[^\x00-\x7f])/(?=\d\d?(?: [A-Z]|位|网段|掩码))",
+        "斜杠",
+    ),
+    always("strokes behind a minute", r"(?<=/min)/(?=\d)", "每"),
+    always("strokes", r"\s?/\s?", "、", True),
     always("marks without a sound", r'["\\]', "", True),
     SpanClass(
         "symbols",

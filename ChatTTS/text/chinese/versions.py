@@ -19,7 +19,7 @@ def _say(match: re.Match[str]) -> str | None:
     if not is_name(match[0]):
         return None
     bare = re.sub(r"\Av(?=\d)", "", match[0])
-    return _BESIDE_HAN.sub("", say_name(bare, _number, "点", "点", " "))
+    return _BESIDE_HAN.sub("", say_name(bare, _number, "点", "点", "杠", " "))
 
 
 VERSIONS = (SpanClass("names with dots", DOTTED, _say, without_digits=True),)

@@ -24,9 +24,10 @@ _LEADING = {
 
 # These end a sentence when a capital letter follows.
 _TRAILING = {
-    "etc": "et cetera", "jr": "junior", "sr": "senior", "inc": "incorporated", "ltd": "limited",
-    "corp": "corporation", "co": "company", "dept": "department", "ave": "avenue",
-    "blvd": "boulevard", "rd": "road", "a.m": "a m", "p.m": "p m", "ph.d": "p h d",
+    "etc": "et cetera", "&c": "et cetera", "jr": "junior", "sr": "senior",
+    "inc": "incorporated", "ltd": "limited", "corp": "corporation", "co": "company",
+    "dept": "department", "ave": "avenue", "blvd": "boulevard",
+    "rd": "road", "a.m": "a m", "p.m": "p m", "ph.d": "p h d",
     "al": "al", "bros": "brothers", "assn": "association", "univ": "university",
     "govt": "government", "intl": "international", "natl": "national", "mfg": "manufacturing",
     "avail": "available", "misc": "miscellaneous", "mins": "minutes", "secs": "seconds",
@@ -45,7 +46,7 @@ _READINGS = {**_LEADING, **_TRAILING, **MONTHS}
 _ABBREVIATION = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, _READINGS))})\.", re.IGNORECASE)
 _TITLE_WITHOUT_STOP = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof)(?= [A-Z])")
 _DOTTED = re.compile(r"(?<![A-Za-z.])(?:[A-Za-z]\.){2,}")
-_INITIAL = re.compile(r"(?<![A-Za-z.°])[A-HJ-Z]\.(?=\s)")
+_INITIAL = re.compile(r"(?<![A-Za-z.°])[A-HJ-Z]\.(?=[\s,;])")
 
 # Kinds of streets behind a name: "1428 Elm St. It was", "on Elm Dr." and "Elm Ave, Town".
 _STREETS = {
@@ -97,7 +98,7 @@ _AFTER_WEEKDAY = (
 )
 # "Mon", "Sat" and "Sun" are words, too: "it said Sat." and "on Sun. at ten", but "under the Sun."
 _WEEKDAY = re.compile(
-    rf"\b(Tues?|Wed|Thu(?:rs?)?|Fri)\b(?:\.(?=,|\s[a-z\d]|,?\s(?:{_AFTER_WEEKDAY})))?"
+    rf"\b(Tues?|Wed|Thu(?:rs?)?|Fri)\b(?:\.(?=,|\s[a-z\d@(&]|,?\s(?:{_AFTER_WEEKDAY})))?"
     rf"|\b(Mon)\b(?:\.(?=,)|\.?(?=,?\s(?:{_AFTER_WEEKDAY}|to\b|and\b|-)))"
     rf"|\b(Sat|Sun)\b\.?(?=,?\s(?:{_AFTER_WEEKDAY}))|(?<=\bto )(Mon|Sat|Sun)\b"
     r"|(?<=[a-z,)] )(?<!the )(Mon|Sat|Sun)(?:\.(?=\s[a-z])|(?=\.\s{0,8}\Z))"
@@ -132,8 +133,8 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
     ``end`` is where the text continues, after the quotes and tags that belong to the stop.
     """
     following = _NEXT.match(text, end)
-    if not following:
-        return True
+    if not following or following[1] in ",;:":
+        return not following
     before = text[max(0, stop - _LOOK_BACK) : stop]
     if _LIST_NUMBER.fullmatch(before):
         return False
@@ -193,16 +194,19 @@ def _inner_stop(match: re.Match[str]) -> str | None:
     word = _LAST_WORD.search(before)
     if word is None or word[0].lower() in _READINGS or _READ_LATER.search(before):
         return None
-    end = match.end() + (text[match.end()] == ")")
-    is_inner = match["mark"] is not None or not ends_sentence(text, stop, end)
-    return "" if is_inner else None
+    is_closed = text[match.end()] == ")"
+    # A sentence in brackets begins with a capital letter: no "(sic.) Then" nor "(11 inn.) Then".
+    _, bracket, note = before.rpartition("(")
+    is_note = is_closed and bracket and re.match(r"[a-z\d]", note)
+    is_inner = match["mark"] is not None or is_note
+    return "" if is_inner or not ends_sentence(text, stop, match.end() + is_closed) else None
 
 
 INNER_STOPS = (
     SpanClass(
         "stops inside of a sentence",
         re.compile(
-            r"\.(?<=[A-Za-z]{2}\.)(?:(?P<mark>(?=[,;:]))|(?=\)?\s{1,4}[\"'(]?[a-z\d])|"
+            r"\.(?<=[A-Za-z]{2}\.)(?:(?P<mark>(?=\)?[,;:]))|(?=\)|\s{1,4}[\"'(]?[a-z\d])|"
             r"(?=\s[A-Z])(?:(?<=\b[A-Z][a-z]\.)|(?<=\b[A-Z][a-z]{2}\.)|(?<=\b[A-Z][a-z]{3}\.)|"
             r"(?<=\b[A-Z][a-z]{4}\.)))"
         ),

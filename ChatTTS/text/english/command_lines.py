@@ -83,7 +83,7 @@ EXPRESSIONS = (
     ),
     SpanClass(
         "carets and stars alone",
-        re.compile(r"\*(?= [A-Za-z])(?<=[^\s\d] \*)(?<!\b[a-z] \*)|\^(?=\s)(?<!\S\^)"),
+        re.compile(r"\*(?= [A-Za-z])(?<=[^\s\d] \*)(?<!\b[a-z] \*)(?<![)\]] \*)|\^(?=\s)(?<!\S\^)"),
         lambda match: _SIGNS[match[0]],
         without_digits=True,
     ),

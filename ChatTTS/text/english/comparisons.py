@@ -59,7 +59,7 @@ COMPARISONS = (
     ),
     SpanClass(
         "remainders",
-        re.compile(r"(?<=[A-Za-z)\]]) % (?=[\w(])"),
+        re.compile(r"(?:(?<=\b[A-Za-z])|(?<=[)\]])) % (?=[\w(])|(?<=[A-Za-z]) % (?=\d)"),
         fixed(" modulo "),
         without_digits=True,
     ),

@@ -71,6 +71,7 @@ _NUMBER_NEXT = re.compile(rf"\s?(?:[Nn]os?\.\s)?{_SIGN}\.?\d")
 # "vol. I" may be followed by a noun, "the vol. I think" by a verb.
 _ROMAN = rf"(?:{LONGER}\b|[VX]\b|I\b(?!['’]|\s[a-z]))"
 _LETTER_NEXT = re.compile(r"\s[A-HJ-Z]\d{0,3}\b(?![.'’]\w)")
+_LETTER_ALONE = re.compile(r"\s[A-HJ-Z](?=[,;:)]|\.?\Z)")
 _CODE_NEXT = re.compile(r"\s[A-Z]{1,5}-?\d")
 _CLAUSE_ENDS = re.compile(r"\s{0,8}(?:[,;:)\n]|\Z)")
 _BEATEN_NEXT = re.compile(r"(?:\s[A-Z][\w.'’-]{0,20}){1,3},?\s\d{1,3}-\d")
@@ -83,7 +84,7 @@ _ORDINAL_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _DATE_NEXT = re.compile(
-    r"\s(?:ca?\.\s?)?(?:\d{3,4}\b|\d{1,2}\s[A-Z]|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))"
+    r"\s(?:\(\d\)\s?)?(?:abt\.?\s|ca?\.\s?)?(?:\d{3,4}\b|\d{1,2}\s[A-Z]|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec))"
 )
 _YEAR_NEXT = re.compile(r"\s(?:1[5-9]|20)\d\d(?!\d|,\d)")
 _BEFORE_WORDS = ("est", "max", "min", "avg", "temp", "pop")
@@ -134,7 +135,7 @@ def label_at(text: str, start: int, stop: int) -> str | None:
         return "application"
     if key in _NAMED and key != "no" and _ROMAN_NEXT.match(text, after):
         return _NAMED[key]
-    if key in _NAMED and word.istitle() and _LETTER_NEXT.match(text, after):
+    if key in _NAMED and (_LETTER_NEXT if word.istitle() else _LETTER_ALONE).match(text, after):
         return _NAMED[key] if key not in _NO_LETTERS else None
     if key in _NAMED and _CODE_NEXT.match(text, after):
         return _NAMED[key]

@@ -92,7 +92,7 @@ DIVISOR = either(_DIVISORS)
 _MEASURE = re.compile(
     rf"(?P<article>\b[Aa]n?\s)?(?<![A-Za-z0-9])(?P<number>{NUMBER}|(?<!\w)(?:{_SAID}))"
     rf"(?P<scale>\s(?:thousand|[mbtr]+illion))?(?P<join>[\s-]?)(?P<unit>{UNIT})"
-    rf"(?:\s?/\s?(?P<count>\d{{1,4}}\s?)?(?P<divisor>{DIVISOR})(?:\s?/\s?(?P<second>{DIVISOR}))?)?"
+    rf"(?:\.?\s?/\s?(?P<count>\d{{1,4}}\s?)?(?P<divisor>{DIVISOR})(?:\s?/\s?(?P<second>{DIVISOR}))?)?"
     rf"(?![\w']|/[A-Za-z]{{1,4}}\b)(?P<noun>\s(?=[a-z]))?"
 )
 # A number like a year is an amount where a measure follows.
@@ -112,7 +112,7 @@ _PER: list[Rule] = [
         lambda match: _DIVISORS[match[1]],
     ),
     (
-        re.compile(r"(?<=\d )([a-z]{3,}s)\s?/\s?(s|sec|min|h|hr|hour|day|week|month|year)\b"),
+        re.compile(r"(?<=\d )([a-z]{3,}s)\.?\s?/\s?(s|sec|min|h|hr|hour|day|week|month|year)\b"),
         lambda match: f"{match[1]} per {_DIVISORS[match[2]]}",
     ),
     (

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import english_number
 from ..readers import either
-from ..spans import SpanClass
+from ..spans import SpanClass, fixed
 from .abbreviations import STATES
 from .codes import say_in_pairs
 from .stops import may_end_sentence
@@ -55,9 +55,15 @@ PLACES = (
         without_digits=True,
     ),
     SpanClass(
+        "counties",
+        re.compile(rf"\bCo\.(?=,\s(?:{either(_STATES)}|{either(STATES)})\b)"),
+        fixed("county"),
+        without_digits=True,
+    ),
+    SpanClass(
         "a city in a district",
         re.compile(r"\bWash\.(?=,? D\.?C\b)"),
-        lambda _: "Washington",
+        fixed("Washington"),
         without_digits=True,
     ),
     SpanClass(

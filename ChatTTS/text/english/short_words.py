@@ -48,7 +48,7 @@ muse must mute my myth nah nail name nap navy near neat neck need neon nerd nest
 nice nine no nod node none noon nope nor nose not note now nude null numb nut nuts oak oath oats
 odd odds of off oh oil ok okay old omg omit on once one only onto ooh oops open or oral ouch our
 ours out oven over ow owe owed owl own owns oxen pa pace pack pact pad page paid pain pair pal
-pale palm pan pane park part pass past path paw pawn pay pea peak pear peel peer pen per pest pet
+pale palm pan pane park part pass past path paw pawn pay pea peak pear peel peer pen pest pet
 pick pie pier pig pile pill pin pine pink pint pipe pit pity plan play plea plot plow plug plum
 plus poem poet poke pole poll polo pond pony pool poor pop pork port pose post pot pour pray prey
 prop pros pst pub puff pull pulp pump pun punk pup pure push put quit quiz race rack raft rage
@@ -77,6 +77,13 @@ _WORDS = frozenset(_LISTED.split())
 # Three consonants or more are no word, but for what people groan: "mktg", not "hmm" or "brrr".
 _CONSONANTS = re.compile(r"(?:([b-df-hj-np-tv-xz])(?!\1)){2,6}\Z")
 _LONGEST = 4
+# The two consonants in which longer words end. "equiv", "descr" and "exptl" are cut off.
+_ENDING_PAIRS = (
+    "bt ch ck ct dd dh ff ft gg gh gm gn hm hn ht ld lf lk ll lm lp lt mb mn mp nc nd ng nk nn nt "
+    "nx ph pt rb rd rf rg rk rl rm rn rp rr rt sh sk sm sp st th tt tz xt zz"
+)
+_ENDINGS = frozenset(_ENDING_PAIRS.split())
+_CUT_OFF = re.compile(r"[a-z]{3,6}(?:[vjq]|(?P<end>[b-df-hj-np-tvxz][b-df-hj-np-rtvxz]))\Z")
 
 
 def is_abbreviation(word: str) -> bool:
@@ -84,7 +91,10 @@ def is_abbreviation(word: str) -> bool:
     low = word.lower()
     if word.isupper() or low in _WORDS or (low.endswith("s") and low[:-1] in _WORDS):
         return False
-    return 2 <= len(word) <= _LONGEST or has_no_vowel(word)
+    if 2 <= len(word) <= _LONGEST or has_no_vowel(word):
+        return True
+    cut_off = _CUT_OFF.match(low)
+    return cut_off is not None and cut_off["end"] not in _ENDINGS
 
 
 def has_no_vowel(word: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..readers import either
-from ..spans import SpanClass
+from ..spans import SpanClass, always
 
 _WORDS = {
     "w/o": "without", "w/": "with", "b/c": "because", "h/o": "history of", "s/p": "status post",
@@ -29,4 +29,5 @@ SLASHED = (
         lambda match: _WORDS[match[0].lower()],
         without_digits=True,
     ),
+    always("openings of a lens", r"(?<=\b[fF])/(?=\d)", " "),
 )

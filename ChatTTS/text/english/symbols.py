@@ -24,6 +24,22 @@ _SYMBOLS = {
 }  # fmt: skip
 _QUOTED_NUMBER = re.compile(r'(?<!\w)"(?=[^\s"])([^"\n]*\d[.,!?]?)"(?!\w)')
 _SHORT_QUOTE = re.compile(r'(?<!\w)"([^\s"]{1,20}\d[.,!?]?|\d)"(?!\w)')
+
+
+def _pair(match: re.Match[str]) -> str:
+    """Return two letters or numbers; "A/C", "24/7", "60/40" and years need no word between."""
+    first, second = match.groups()
+    word = " slash "
+    if first.isdigit() and second.isdigit():
+        above, below = int(first), int(second)
+        is_day = above <= 12 and below <= 31
+        if is_day or above in (24, below, 100 - below) or len(first) == 4:
+            word = " "
+    elif first.isalpha() and second.isalpha():
+        word = " "
+    return f"{first}{word}{second}"
+
+
 _BEFORE_NUMBERS: list[Rule] = [
     (re.compile(r"#\s?(?=\d|[A-Z]{1,2}-?\d)"), " number "),
     (re.compile(r"#(?=\w)"), " hashtag "),
@@ -31,14 +47,15 @@ _BEFORE_NUMBERS: list[Rule] = [
     (re.compile(r"(?<![-=])[-=]+>"), " "),
     (re.compile(r"&&"), " and "),
     (re.compile(r"\|\|"), " or "),
-    # Silent between letters ("A/C"), years ("2020/21") and sayings ("24/7").
+    (re.compile(r"\A//|:\s?/(?!\w)|(?<=<)/|/(?=>)"), " "),  # comments, faces and tags
     (
-        re.compile(
-            r"(?<=[A-Za-z]{3})(?<!\band)\s?/\s?(?=[A-Za-z])|(?<=[A-Za-z])\s?/\s?(?=[A-Za-z]{3})|"
-            r"(?<=(?<!\d)\d{3})/(?=\d{1,2}(?!\d))"
-        ),
-        " slash ",
+        re.compile(r"(?<![\w/.])\.?\d{1,9}(?:\.\d{1,9})?(?:/\.?\d{1,9}(?:\.\d{1,9})?){2,9}"),
+        lambda match: match[0].replace("/", ", "),
     ),
+    (re.compile(r"(?<![\w/.])([A-Za-z]|and|\d{1,4})/([A-Za-z]|or|\d{1,4})(?![\w/])"), _pair),
+    (re.compile(r"\s?/\s?"), " slash "),
+    (re.compile(r"(?<=[\w)\]]) \* (?=[\w(])"), " times "),
+    (re.compile(r"\*(?=[^\s*])|(?<=\d)\*(?!\*)"), " star "),
 ]
 _INITIALS: list[Rule] = [
     (

@@ -24,7 +24,19 @@ _SHORT = rf"(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])(?![\w/]|\.\d
 # Words before a day; "by 3/4" is rather a part.
 _DATED = "|".join(
     rf"(?<=\b{word} )"
-    for word in ("on", "since", "until", "till", "due", "available", "avail", "starting")
+    for word in (
+        "week of",
+        "wk of",
+        r"wk\. of",
+        "on",
+        "since",
+        "until",
+        "till",
+        "due",
+        "available",
+        "avail",
+        "starting",
+    )
 )
 
 

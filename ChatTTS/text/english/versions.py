@@ -15,7 +15,7 @@ def _say(match: re.Match[str]) -> str | None:
         return None
     version = "version " if re.match(r"v\d", written) else ""
     bare = written[1:] if version else written
-    return version + say_name(bare, english_number, "point", "dot", " ")
+    return version + say_name(bare, english_number, "point", "dot", "dash", " ")
 
 
 VERSIONS = (SpanClass("names with dots", DOTTED, _say, without_digits=True),)

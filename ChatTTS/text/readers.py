@@ -15,6 +15,11 @@ logger = logging.getLogger(__name__)
 Rule = tuple[re.Pattern[str], "str | Callable[[re.Match[str]], str]"]
 
 
+def rule(pattern: str, words: str | Callable[[re.Match[str]], str]) -> Rule:
+    """Return the rule that gives what ``pattern`` matches these words."""
+    return re.compile(pattern), words
+
+
 DIGIT = re.compile(r"\d")
 
 
@@ -23,13 +28,13 @@ class Reader(NamedTuple):
 
     Attributes:
         kind: as a warning names it.
-        read: puts it into words.
+        read: puts it into words; or the rules that do.
         needs_digits: whether it leaves every text without a digit as it is. Most texts have no
             digit, and it is not asked for them.
     """
 
     kind: str
-    read: Callable[[str], str]
+    read: Callable[[str], str] | Sequence[Rule]
     needs_digits: bool = False
 
 
@@ -56,7 +61,8 @@ def read_all(text: str, readers: Sequence[Reader]) -> str:
         if reader.needs_digits and not DIGIT.search(text):
             continue
         try:
-            text = reader.read(text)
+            read = reader.read
+            text = read(text) if callable(read) else rewrite(text, read)
         except Exception as error:  # a fault of ours that no test has found
             logger.warning(
                 "the reader of %s failed on %s, which is passed on as it was: %r",

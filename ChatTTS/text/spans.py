@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from ..errors import shown
@@ -31,7 +32,7 @@ class SpanClass(NamedTuple):
     kind: str
     pattern: re.Pattern[str]
     say: Callable[[re.Match[str]], str | None]
-    without_digits: bool = False
+    without_digits: bool
 
 
 class Span(NamedTuple):
@@ -42,14 +43,29 @@ class Span(NamedTuple):
     words: str
 
 
-def fixed(words: str) -> Callable[[re.Match[str]], str]:
-    """Return a sayer that always says ``words``."""
-    return lambda match: words
+def span(
+    kind: str,
+    pattern: str | re.Pattern[str],
+    words: str | Callable[[re.Match[str]], str | None],
+    without_digits: bool | None = None,
+) -> SpanClass:
+    """Return the class of what ``pattern`` matches.
+
+    Args:
+        kind: as a warning names it.
+        words: says a match, as in :class:`SpanClass`, or is a template of ``re`` for the words.
+        without_digits: whether a text without a digit may have a span. Where that is not said, it
+            may where the pattern has no ``\\d``.
+    """
+    compiled = re.compile(pattern)
+    say = words if callable(words) else partial(_expand, words)
+    if without_digits is None:
+        without_digits = r"\d" not in compiled.pattern
+    return SpanClass(kind, compiled, say, without_digits)
 
 
-def always(kind: str, pattern: str, words: str, without_digits: bool = False) -> SpanClass:
-    """Return the class of what matches ``pattern``, which is always said as ``words``."""
-    return SpanClass(kind, re.compile(pattern), fixed(words), without_digits)
+def _expand(template: str, match: re.Match[str]) -> str:
+    return match.expand(template)
 
 
 def find_spans(text: str, classes: Sequence[SpanClass]) -> list[Span]:

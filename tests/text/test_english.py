@@ -136,6 +136,23 @@ def test_plain_numbers(written: str, words: str) -> None:
             "8086:157B at 0:0:0:1:",
             "eight zero eight six colon one five seven B at zero colon zero colon zero colon one:",
         ),
+        # codes, dates and ranges as classes
+        (
+            "Boeing 737-8, invoice #4521",
+            "Boeing seven thirty seven eight, invoice number four five two one",
+        ),
+        ("Jan. 3 - Feb. 5, Sept.-Oct.", "January third to February fifth, September to October."),
+        (
+            "17 may 2010, 3e-4",
+            "the seventeenth of May twenty ten, three times ten to the power of minus four",
+        ),
+        ("6a-9p, 5 p.m.-7 p.m. Then", "six a m to nine p m, five p m to seven p m. Then"),
+        ("5k-6k, 3 x 4 = 12", "five thousand to six thousand, three times four equals twelve"),
+        (
+            "Gas: reg. $3.39; it is red. $5",
+            "Gas: reg three dollars and thirty nine cents; it is red. five dollars",
+        ),
+        ("75°F/19°C", "seventy five degrees Fahrenheit slash nineteen degrees Celsius"),
         # strokes and stars: "per", "slash", a pause or a saying, and never nothing
         (
             "2 cal./day on 22/28 mpg",

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from ChatTTS.text import chinese, english
-from ChatTTS.text.readers import DIGIT, Reader
-from ChatTTS.text.spans import Span, SpanClass, find_spans, fixed, read_spans
+from ChatTTS.text.readers import DIGIT, Reader, read_all
+from ChatTTS.text.spans import Span, SpanClass, find_spans, read_spans, span
 
 from ..support.places import DATA
 from ..support.pumping import constants, parser
 
-NUMBER = SpanClass("numbers", re.compile(r"\d+"), lambda match: f"<{match[0]}>")
-PAIR = SpanClass("pairs", re.compile(r"\d+-\d+"), fixed("pair"))
+NUMBER = span("numbers", r"\d+", r"<\g<0>>")
+PAIR = span("pairs", r"\d+-\d+", "pair")
 
 
 def test_the_class_of_the_higher_rank_has_the_place() -> None:
@@ -25,18 +25,18 @@ def test_the_class_of_the_higher_rank_has_the_place() -> None:
 
 
 def test_a_match_that_is_none_after_all_leaves_its_place_to_others() -> None:
-    never = SpanClass("nothing", re.compile(r"\d"), lambda match: None)
+    never = span("nothing", r"\d", lambda match: None)
     assert read_spans("a 12", [never, NUMBER], " ") == "a <12>"
 
 
 def test_the_words_of_a_span_do_not_touch_their_neighbours() -> None:
-    two = SpanClass("two", re.compile("2"), fixed("two"))
+    two = span("two", "2", "two")
     assert read_spans("a2b 2, 2", [two], " ") == "a two b two, two"
     assert read_spans("a2b", [two], "") == "atwob"
 
 
 def test_a_class_that_raises_has_no_spans(caplog: pytest.LogCaptureFixture) -> None:
-    broken = SpanClass("broken things", re.compile(r"\d"), lambda match: str(1 // 0))
+    broken = span("broken things", r"\d", lambda match: str(1 // 0))
     assert read_spans("a 12", [broken, NUMBER], " ") == "a <12>"
     assert "broken things" in caplog.text
 
@@ -103,4 +103,4 @@ def test_readers_that_need_digits_leave_other_texts(reader: Reader) -> None:
         for text in row:
             for other in ("", "x"):
                 plain = DIGIT.sub(other, text)
-                assert reader.read(plain) == plain
+                assert read_all(plain, [reader]) == plain

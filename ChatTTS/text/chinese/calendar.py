@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import chinese_digits, chinese_number
-from ..spans import SpanClass
+from ..spans import span
 from .clock import CLOCK, say_clock
 from .numbers import AMOUNT, numbers_said
 
@@ -133,149 +133,113 @@ def _quarter(match: re.Match[str]) -> str:
 
 
 DATES = (
-    SpanClass(
+    span(
         "timestamps",
-        re.compile(
-            rf"(?<![\d./·-]){_FULL}(?:T|\s{{1,2}}){CLOCK}(?P<zone>Z(?![A-Za-z])|[+-]\d\d:?\d\d)?(?![\d:])"
-        ),
+        rf"(?<![\d./·-]){_FULL}(?:T|\s{{1,2}}){CLOCK}(?P<zone>Z(?![A-Za-z])|[+-]\d\d:?\d\d)?(?![\d:])",
         _timestamp,
     ),
-    SpanClass(
+    span(
         "dates to dates",
-        re.compile(
-            rf"{_BEFORE}{_FULL}{_TO}(?:(?P<year_>(?:1\d|20)\d\d)(?P=sign))?"
-            rf"(?P<month_>0?[1-9]|1[0-2])(?P=sign)(?P<day_>0?[1-9]|[12]\d|3[01]){_AFTER}"
-        ),
+        rf"{_BEFORE}{_FULL}{_TO}(?:(?P<year_>(?:1\d|20)\d\d)(?P=sign))?"
+        rf"(?P<month_>0?[1-9]|1[0-2])(?P=sign)(?P<day_>0?[1-9]|[12]\d|3[01]){_AFTER}",
         _dotted_days,
     ),
-    SpanClass(
+    span(
         "months to months",
-        re.compile(
-            rf"(?<![\d./-]){_CENTURY}\d\d[./](?:0?[1-9]|1[0-2])\s?{_BETWEEN}\s?{_CENTURY}\d\d[./](?:0?[1-9]|1[0-2])(?![\d./-])"
-        ),
+        rf"(?<![\d./-]){_CENTURY}\d\d[./](?:0?[1-9]|1[0-2])\s?{_BETWEEN}\s?{_CENTURY}\d\d[./](?:0?[1-9]|1[0-2])(?![\d./-])",
         _months,
     ),
-    *(SpanClass(kind, re.compile(pattern), _date) for kind, pattern in _ONE_DATE.items()),
-    SpanClass("years in brackets", re.compile(r"(?<=[(（])[1-9]\d{2}(?=年[)）])"), _digits),
-    SpanClass(
+    *(span(kind, pattern, _date) for kind, pattern in _ONE_DATE.items()),
+    span("years in brackets", r"(?<=[(（])[1-9]\d{2}(?=年[)）])", _digits),
+    span(
         "days with a dot",
-        re.compile(
-            rf"(?<![\d./$¥-])(?:(?<=限)|(?<=[时期]间)|(?<=[时期]间[:：])|(?<=日期[:：])|(?<=有效期)|(?<=档期)|(?<=活动)"
-            rf"|(?=\d{{1,2}}\.\d{{1,2}}(?:{_TO}\d{{1,2}}\.\d{{1,2}})?{_OF_FEASTS})){_MONTH}\.{_DAY}"
-            rf"(?:{_TO}(?P<month_>0?[1-9]|1[0-2])\.(?P<day_>0?[1-9]|[12]\d|3[01]))?(?![\d.]|\s?(?:{AMOUNT}|[A-Za-z]))"
-        ),
+        rf"(?<![\d./$¥-])(?:(?<=限)|(?<=[时期]间)|(?<=[时期]间[:：])|(?<=日期[:：])|(?<=有效期)|(?<=档期)|(?<=活动)"
+        rf"|(?=\d{{1,2}}\.\d{{1,2}}(?:{_TO}\d{{1,2}}\.\d{{1,2}})?{_OF_FEASTS})){_MONTH}\.{_DAY}"
+        rf"(?:{_TO}(?P<month_>0?[1-9]|1[0-2])\.(?P<day_>0?[1-9]|[12]\d|3[01]))?(?![\d.]|\s?(?:{AMOUNT}|[A-Za-z]))",
         _dotted_days,
     ),
-    SpanClass(
+    span(
         "days to days with strokes",
-        re.compile(
-            rf"(?<![\d./-]){_MONTH}/{_DAY}\s?[-–—~～]\s?(?P<month_>0?[1-9]|1[0-2])/(?P<day_>0?[1-9]|[12]\d|3[01])(?![\d./-]|\s?[=%])"
-        ),
+        rf"(?<![\d./-]){_MONTH}/{_DAY}\s?[-–—~～]\s?(?P<month_>0?[1-9]|1[0-2])/(?P<day_>0?[1-9]|[12]\d|3[01])(?![\d./-]|\s?[=%])",
         lambda match: f"{_date(match)}到{_small(match['month_'])}月{_small(match['day_'])}日",
     ),
-    SpanClass(
+    span(
         "eras",
-        re.compile(
-            r"(?<![\dA-Za-z])(?P<year>\d{1,4})年?(?:(?P<month>\d{1,2})月)?\s?"
-            r"(?P<era>ad|AD|a\.d\.|A\.D\.|bce?|BCE?|b\.c\.|B\.C\.)(?![A-Za-z])"
-        ),
+        r"(?<![\dA-Za-z])(?P<year>\d{1,4})年?(?:(?P<month>\d{1,2})月)?\s?"
+        r"(?P<era>ad|AD|a\.d\.|A\.D\.|bce?|BCE?|b\.c\.|B\.C\.)(?![A-Za-z])",
         _era,
     ),
-    SpanClass("quarters", re.compile(rf"(?<!\d){_YEAR}年?Q(?P<quarter>[1-4])(?!\d)"), _quarter),
-    SpanClass(
+    span("quarters", rf"(?<!\d){_YEAR}年?Q(?P<quarter>[1-4])(?!\d)", _quarter),
+    span(
         "years to years",
-        re.compile(
-            rf"(?<![\d./-])(?P<first>{_CENTURY}\d\d|1\d\d\d)\s?(?P<between>{_BETWEEN}|/)\s?"
-            rf"(?P<last>(?:1\d|20)\d\d|\d\d)(?=\s?(?:{_OF_YEARS}))"
-        ),
+        rf"(?<![\d./-])(?P<first>{_CENTURY}\d\d|1\d\d\d)\s?(?P<between>{_BETWEEN}|/)\s?"
+        rf"(?P<last>(?:1\d|20)\d\d|\d\d)(?=\s?(?:{_OF_YEARS}))",
         _years,
     ),
-    SpanClass(
+    span(
         "seasons",
-        re.compile(r"(?<![\d./-])(?P<first>\d\d)(?P<between>[-/])(?P<last>\d\d)(?=赛季|财年|学年)"),
+        r"(?<![\d./-])(?P<first>\d\d)(?P<between>[-/])(?P<last>\d\d)(?=赛季|财年|学年)",
         _years,
     ),
-    SpanClass(
+    span(
         "years to years alone",
-        re.compile(
-            rf"(?<![\d./$¥-])(?P<first>{_CENTURY}\d\d)(?P<between>[-–—])(?P<last>{_CENTURY}\d\d)"
-            rf"(?![\d./-]|\s?(?:{AMOUNT}|[A-Za-z]))"
-        ),
+        rf"(?<![\d./$¥-])(?P<first>{_CENTURY}\d\d)(?P<between>[-–—])(?P<last>{_CENTURY}\d\d)"
+        rf"(?![\d./-]|\s?(?:{AMOUNT}|[A-Za-z]))",
         _years,
     ),
-    SpanClass(
+    span(
         "years before the era",
-        re.compile(
-            r"(?:(?<=公元)|(?<=[（(]))前(?P<first>\d{1,4})(?P<year>年?)"
-            r"(?:\s?[-–—~～－]{1,2}\s?(?P<era>(?:公元)?前?)(?P<last>\d{1,4})(?P<year_>年?))?(?![\d.])"
-        ),
+        r"(?:(?<=公元)|(?<=[（(]))前(?P<first>\d{1,4})(?P<year>年?)"
+        r"(?:\s?[-–—~～－]{1,2}\s?(?P<era>(?:公元)?前?)(?P<last>\d{1,4})(?P<year_>年?))?(?![\d.])",
         _before_era,
     ),
-    SpanClass(
+    span(
         "years of a dynasty",
-        re.compile(
-            r"(?<=[朝代国汉唐宋元明清隋周秦晋][（(])(?P<first>\d{1,4})(?P<between>[-–—～~]{1,2})(?P<last>\d{1,4})(?=年?[)）])"
-        ),
+        r"(?<=[朝代国汉唐宋元明清隋周秦晋][（(])(?P<first>\d{1,4})(?P<between>[-–—～~]{1,2})(?P<last>\d{1,4})(?=年?[)）])",
         _years_of_era,
     ),
-    SpanClass(
+    span(
         "years of a life",
-        re.compile(
-            r"(?<=[（(])(?P<first>1\d{3}|20\d\d)(?P<between>[-–—]{1,2})(?P<last>1\d{3}|20\d\d)(?=[)）])"
-        ),
+        r"(?<=[（(])(?P<first>1\d{3}|20\d\d)(?P<between>[-–—]{1,2})(?P<last>1\d{3}|20\d\d)(?=[)）])",
         _years,
     ),
-    SpanClass(
+    span(
         "years of an era",
-        re.compile(
-            r"(?:(?<=公元)|(?<=公元前)|(?<=[（(，、；]前))(?P<first>\d{1,4})(?P<between>[-–—~～至到])(?P<last>\d{1,4})(?=年)"
-        ),
+        r"(?:(?<=公元)|(?<=公元前)|(?<=[（(，、；]前))(?P<first>\d{1,4})(?P<between>[-–—~～至到])(?P<last>\d{1,4})(?=年)",
         _years_of_era,
     ),
-    SpanClass(
+    span(
         "decades",
-        re.compile(r"(?<![\d.])(?P<decade>(?:1[5-9]|20)\d0)s(?![A-Za-z])"),
+        r"(?<![\d.])(?P<decade>(?:1[5-9]|20)\d0)s(?![A-Za-z])",
         lambda match: f"{chinese_digits(match['decade'])}年代",
     ),
     # 1000年前 is a count.
-    SpanClass(
+    span(
         "years",
-        re.compile(
-            r"(?<![\d.])(?<![约近过上逾])(?![1-9]\d?00年(?:[前间来]|的?历史|以[前来]))"
-            r"(?:(?<=公元)|(?<=公元前)|(?<=纪元)|(?=[12]\d{3}年))\d{1,4}(?=年)"
-        ),
+        r"(?<![\d.])(?<![约近过上逾])(?![1-9]\d?00年(?:[前间来]|的?历史|以[前来]))"
+        r"(?:(?<=公元)|(?<=公元前)|(?<=纪元)|(?=[12]\d{3}年))\d{1,4}(?=年)",
         _digits,
     ),
-    SpanClass(
-        "years of a thing",
-        re.compile(rf"(?<![\d.,:/$¥-]){_CENTURY}\d\d(?=\s?(?:{_OF_YEARS}))(?!年)"),
-        _digits,
+    span(
+        "years of a thing", rf"(?<![\d.,:/$¥-]){_CENTURY}\d\d(?=\s?(?:{_OF_YEARS}))(?!年)", _digits
     ),
-    SpanClass(
+    # 618年 at the beginning of a clause is a year; elsewhere 276年 is a time.
+    span(
         "short years",
-        re.compile(
-            # 618年 at the beginning of a clause is a year; elsewhere 276年 is a time.
-            r"(?<![^于在自从至到，。；（、\s])[1-9](?:\d[1-9]|[1-9]0)年(?![前后间来以之多的])"
-            r"|(?<=\d年[-–—至到])[1-9](?:\d[1-9]|[1-9]0)年(?![前后间来以之多的])"
-            r"|(?<!\d)\d\d年(?=0?\d{1,2}月)"
-            r"|(?<![\d.了过近约])[2-9]\d年(?=出生|生[的人]|入[学伍党职]|毕业|[款版](?!本))"
-            r"|(?<=[是辆台部我你他她属版])[5-9]\d年(?=的(?!历史|时[间光]|岁月|经[验历]|老|努力|奋斗|婚姻))"
-            r"|(?<![\d.])(?:0\d|[6-9]\d)(?=级|届|版(?!本))"
-        ),
+        r"(?<![^于在自从至到，。；（、\s])[1-9](?:\d[1-9]|[1-9]0)年(?![前后间来以之多的])"
+        r"|(?<=\d年[-–—至到])[1-9](?:\d[1-9]|[1-9]0)年(?![前后间来以之多的])"
+        r"|(?<!\d)\d\d年(?=0?\d{1,2}月)"
+        r"|(?<![\d.了过近约])[2-9]\d年(?=出生|生[的人]|入[学伍党职]|毕业|[款版](?!本))"
+        r"|(?<=[是辆台部我你他她属版])[5-9]\d年(?=的(?!历史|时[间光]|岁月|经[验历]|老|努力|奋斗|婚姻))"
+        r"|(?<![\d.])(?:0\d|[6-9]\d)(?=级|届|版(?!本))",
         _year,
     ),
-    SpanClass(
+    span(
         "generations",
-        re.compile(
-            r"(?<![\d:：.])(?:[5-9][05]|0[05])(?=(?:[、和及/-](?:[5-9][05]|0[05]))?后(?![面边来天续]))"
-        ),
+        r"(?<![\d:：.])(?:[5-9][05]|0[05])(?=(?:[、和及/-](?:[5-9][05]|0[05]))?后(?![面边来天续]))",
         _digits,
     ),
-    SpanClass(
-        "months",
-        re.compile(rf"(?<![\d.]){_MONTH}月(?:{_DAY}(?P<name>[日号]))?"),
-        _month_and_day,
-    ),
+    span("months", rf"(?<![\d.]){_MONTH}月(?:{_DAY}(?P<name>[日号]))?", _month_and_day),
     # Days with a name: 5·12, 9·11, 双11.
-    SpanClass("days with a name", re.compile(r"(?<![\d·])\d{1,2}·\d{1,2}(?![\d·])"), _digits),
+    span("days with a name", r"(?<![\d·])\d{1,2}·\d{1,2}(?![\d·])", _digits),
 )

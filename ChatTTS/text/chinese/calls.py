@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..spans import SpanClass
+from ..spans import span
 from .numbers import AMOUNT, by_digits, in_groups
 
 _SERVICE = r"(?:11[0-9]|12[02]|12[13]\d{2}|9[56]\d{3,4}|100(?:86|10|00|01|50)|1[02]0\d{2})"
@@ -43,31 +43,29 @@ def _digits(match: re.Match[str]) -> str:
 
 
 CALLS = (
-    SpanClass("telephones", _PHONE, _phone),
-    SpanClass(
+    span("telephones", _PHONE, _phone),
+    span(
         "telephones abroad",
-        re.compile(r"(?<![A-Za-z\d)])\+\d{1,3}(?:[\s-]\d{2,12}){1,4}(?![\d-])"),
+        r"(?<![A-Za-z\d)])\+\d{1,3}(?:[\s-]\d{2,12}){1,4}(?![\d-])",
         lambda match: f"加{in_groups(match[0])}",
     ),
-    SpanClass(
+    span(
         "numbers that are dialled",
-        re.compile(rf"{_DIAL}\s?\d{{3,12}}(?:\s\d{{3,4}}){{0,2}}{_NO_AMOUNT}"),
+        rf"{_DIAL}\s?\d{{3,12}}(?:\s\d{{3,4}}){{0,2}}{_NO_AMOUNT}",
         lambda match: in_groups(match[0]),
     ),
-    SpanClass("services that are called", re.compile(rf"{_CALL}{_SERVICE}{_NO_AMOUNT}"), _digits),
-    SpanClass("services", re.compile(rf"(?<![\d.]){_SERVICE}(?=\s?(?:{_AFTER}))"), _digits),
-    SpanClass(
+    span("services that are called", rf"{_CALL}{_SERVICE}{_NO_AMOUNT}", _digits),
+    span("services", rf"(?<![\d.]){_SERVICE}(?=\s?(?:{_AFTER}))", _digits),
+    span(
         "services that all know",
-        re.compile(rf"(?<![\d.,:/$¥A-Za-z·约近超达共-]){_KNOWN}(?![,:/-]\d|%){_NO_AMOUNT}"),
+        rf"(?<![\d.,:/$¥A-Za-z·约近超达共-]){_KNOWN}(?![,:/-]\d|%){_NO_AMOUNT}",
         _digits,
     ),
-    SpanClass(
+    span(
         "keys of a telephone",
-        re.compile(
-            r"(?<![A-Za-z\d*])\*\d{2,6}(?:\*\d{1,20}){0,3}#"
-            r"|(?<![A-Za-z\d.,-])\d{3,12}#(?![A-Za-z\d\u4e00-\u9fff])"
-        ),
+        r"(?<![A-Za-z\d*])\*\d{2,6}(?:\*\d{1,20}){0,3}#"
+        r"|(?<![A-Za-z\d.,-])\d{3,12}#(?![A-Za-z\d\u4e00-\u9fff])",
         lambda match: "".join(_KEYS.get(key) or by_digits(key) for key in match[0]),
     ),
-    SpanClass("services alone", re.compile(r"\A(?:11[09]|12[02]|114)\Z"), _digits),
+    span("services alone", r"\A(?=\d)(?:11[09]|12[02]|114)\Z", _digits),
 )

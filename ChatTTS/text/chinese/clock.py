@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import chinese_digits, chinese_number
-from ..spans import SpanClass
+from ..spans import span
 
 _HALVES = {"a": "上午", "p": "下午"}
 CLOCK = (
@@ -80,41 +80,32 @@ def _hours(match: re.Match[str]) -> str:
 
 _QUOTED = 12  # characters before a mark that may close a quotation
 TIMES = (
-    SpanClass(
+    span(
         "hours and minutes in letters",
-        re.compile(
-            r"(?<![A-Za-z\d.])(?P<first>\d{1,3})\s?(?:h\s?(?P<second>[0-5]?\d)\s?(?:min|m)|"
-            r"min\s?(?P<third>[0-5]?\d)\s?s)(?![A-Za-z\d])"
-        ),
+        r"(?<![A-Za-z\d.])(?P<first>\d{1,3})\s?(?:h\s?(?P<second>[0-5]?\d)\s?(?:min|m)|"
+        r"min\s?(?P<third>[0-5]?\d)\s?s)(?![A-Za-z\d])",
         _hours,
     ),
-    SpanClass(
+    span(
         "lengths of time",
-        re.compile(
-            rf"(?P<word>(?:{_LENGTHS})(?:是|：|:|\s)?)"
-            r"(?P<length>\d{1,3}(?:[:：][0-5]\d){1,2}(?:\.\d{1,3})?)'?(?![\d:：])"
-        ),
+        rf"(?P<word>(?:{_LENGTHS})(?:是|：|:|\s)?)"
+        r"(?P<length>\d{1,3}(?:[:：][0-5]\d){1,2}(?:\.\d{1,3})?)'?(?![\d:：])",
         _length,
     ),
-    SpanClass(
+    span(
         "minutes and seconds with marks",
-        re.compile(r"(?<![\d.°])(?P<first>\d{1,3})\s?['′]\s?(?P<second>[0-5]?\d)\s?(?:\"|″|''|′′)"),
+        r"(?<![\d.°])(?P<first>\d{1,3})\s?['′]\s?(?P<second>[0-5]?\d)\s?(?:\"|″|''|′′)",
         _marked,
     ),
-    SpanClass(
+    span(
         "minutes of a match",
-        re.compile(
-            r"(?<![\d.°A-Za-z/'′])(?P<first>\d{1,3})(?:\+(?P<added>\d{1,2}))?['′](?![\dA-Za-z'′])"
-        ),
+        r"(?<![\d.°A-Za-z/'′])(?P<first>\d{1,3})(?:\+(?P<added>\d{1,2}))?['′](?![\dA-Za-z'′])",
         _minute,
     ),
-    SpanClass(
+    span(
         "halves of the day",
-        re.compile(
-            rf"{_ALONE}(?P<hour>\d{{1,2}})(?:[:：](?P<minute>\d{{2}}))?\s?(?P<half>[ap])\.?m\b\.?",
-            re.IGNORECASE | re.ASCII,
-        ),
+        rf"(?ia){_ALONE}(?P<hour>\d{{1,2}})(?:[:：](?P<minute>\d{{2}}))?\s?(?P<half>[ap])\.?m\b\.?",
         _half,
     ),
-    SpanClass("times of day", re.compile(rf"{_ALONE}{CLOCK}{_END}"), say_clock),
+    span("times of day", rf"{_ALONE}{CLOCK}{_END}", say_clock),
 )

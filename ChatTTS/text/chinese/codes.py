@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import chinese_digits, chinese_number
-from ..spans import SpanClass
+from ..spans import span
 from .numbers import AMOUNT, by_digits, in_groups, numbers_said
 
 # Behind these stand digits alone, behind others letters as well.
@@ -68,50 +68,44 @@ def _version(match: re.Match[str]) -> str:
 
 
 CODES = (
-    SpanClass("addresses of networks", _ADDRESS, _address),
-    SpanClass(
-        "numbers with a mask",  # ×××3736
-        re.compile(r"(?<![A-Za-z\d])\d{0,8}[×xX*]{3,20}\d{2,8}(?!\d)"),
+    span("addresses of networks", _ADDRESS, _address),
+    # ×××3736
+    span(
+        "numbers with a mask",
+        r"(?<![A-Za-z\d])\d{0,8}[×xX*]{3,20}\d{2,8}(?!\d)",
         lambda match: in_groups(match[0]),
     ),
-    SpanClass("numbers behind their label", _LABELLED, _labelled),
-    SpanClass("passwords", _MIXED, _mixed),
-    SpanClass(
+    span("numbers behind their label", _LABELLED, _labelled),
+    span("passwords", _MIXED, _mixed),
+    span(
         "status codes",
-        re.compile(
-            rf"(?:(?<=HTTP)|(?<=HTTP\s)|(?<=返回)|(?<=返回\s)|(?<=报))[1-5]\d\d(?![\d.%]|\s?(?:{AMOUNT}))"
-            r"|(?<![\d.A-Za-z])[45]\d\d(?=\s?(?:错误|报错|页面|状态|Not|Bad|Internal|Gateway|Forbid|Unauth))"
-        ),
+        rf"(?:(?<=HTTP)|(?<=HTTP\s)|(?<=返回)|(?<=返回\s)|(?<=报))[1-5]\d\d(?![\d.%]|\s?(?:{AMOUNT}))"
+        r"|(?<![\d.A-Za-z])[45]\d\d(?=\s?(?:错误|报错|页面|状态|Not|Bad|Internal|Gateway|Forbid|Unauth))",
         lambda match: chinese_digits(match[0]),
     ),
-    SpanClass(
+    span(
         "ports",
-        re.compile(r"(?<=[A-Za-z]):(?P<port>\d{4,5})(?!\d)"),
+        r"(?<=[A-Za-z]):(?P<port>\d{4,5})(?!\d)",
         lambda match: f"端口{chinese_digits(match['port'])}",
     ),
-    SpanClass(
+    span(
         "cards in groups",
-        re.compile(r"(?<!\d)\d{4}(?: \d{4}){2,4}(?: \d{1,3})?(?![ \d])"),
+        r"(?<!\d)\d{4}(?: \d{4}){2,4}(?: \d{1,3})?(?![ \d])",
         lambda match: in_groups(match[0]),
     ),
 )
 # Behind dates, which have three parts as well.
 RELEASES = (
-    SpanClass("releases", _VERSION, _version),
-    SpanClass(
+    span("releases", _VERSION, _version),
+    span(
         "numbers in groups",
-        re.compile(
-            r"(?<![\w.-])(?:\d{1,6}(?:-\d{1,6}){2,5}|(?:20\d{6}|0\d{1,11}|\d{9,12})-\d{1,8})(?![\w.-])",
-            re.ASCII,
-        ),
+        r"(?a)(?<![\w.-])(?:\d{1,6}(?:-\d{1,6}){2,5}|(?:20\d{6}|0\d{1,11}|\d{9,12})-\d{1,8})(?![\w.-])",
         lambda match: in_groups(match[0]),
     ),
     # 60335-1, 2023-2: what is much longer than what stands behind its dash.
-    SpanClass(
+    span(
         "numbers with a part",
-        re.compile(
-            rf"(?<![\w.:/$¥-])\d{{4,8}}-\d{{1,2}}(?![\w.:/-]|\s?[=+%℃°]|\s?(?:{AMOUNT}))", re.ASCII
-        ),
+        rf"(?a)(?<![\w.:/$¥-])\d{{4,8}}-\d{{1,2}}(?![\w.:/-]|\s?[=+%℃°]|\s?(?:{AMOUNT}))",
         lambda match: numbers_said(match[0].replace("-", "杠"), chinese_digits),
     ),
 )

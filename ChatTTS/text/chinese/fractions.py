@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import chinese_number
-from ..spans import SpanClass
+from ..spans import span
 from .numbers import AMOUNT, BETWEEN, WRITTEN
 
 _WHOLES = {"%": "百", "‰": "千", "‱": "万"}
@@ -61,32 +61,26 @@ def _spelled(match: re.Match[str]) -> str:
 
 
 FRACTIONS = (
-    SpanClass(
+    span(
         "shares",
-        re.compile(
-            rf"{_MINUS}(?<![A-Za-z\d.])(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?)?(?P<number>{WRITTEN})"
-            r"\s?(?P<mark>[%‰‱])"
-        ),
+        rf"{_MINUS}(?<![A-Za-z\d.])(?:(?P<low>{WRITTEN})\s?{BETWEEN}\s?)?(?P<number>{WRITTEN})"
+        r"\s?(?P<mark>[%‰‱])",
         _share,
     ),
-    SpanClass(
+    span(
         "fractions with a letter",
-        re.compile(r"(?<![A-Za-z\d./])(?P<above>\d{1,3})/(?P<below>[a-z])(?![A-Za-z\d/])"),
+        r"(?<![A-Za-z\d./])(?P<above>\d{1,3})/(?P<below>[a-z])(?![A-Za-z\d/])",
         lambda match: f"{match['below']}分之{chinese_number(match['above'])}",
     ),
-    SpanClass(
+    span(
         "fractions in words",
-        re.compile(
-            rf"{_MINUS}(?:(?P<whole>{WRITTEN})又)?(?P<below>[百千万]|\d{{1,20}})分之(?P<above>{WRITTEN})"
-        ),
+        rf"{_MINUS}(?:(?P<whole>{WRITTEN})又)?(?P<below>[百千万]|\d{{1,20}})分之(?P<above>{WRITTEN})",
         _spelled,
     ),
-    SpanClass(
+    span(
         "fractions",
-        re.compile(
-            rf"{_MINUS}(?:(?P<whole>\d{{1,9}})(?:又|\s))?(?<![A-Za-z\d/.])(?P<above>\d{{1,6}})\s?/\s?"
-            r"(?P<below>[1-9]\d{0,5})(?![\d/.])"
-        ),
+        rf"{_MINUS}(?:(?P<whole>\d{{1,9}})(?:又|\s))?(?<![A-Za-z\d/.])(?P<above>\d{{1,6}})\s?/\s?"
+        r"(?P<below>[1-9]\d{0,5})(?![\d/.])",
         _fraction,
     ),
 )

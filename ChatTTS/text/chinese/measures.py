@@ -6,7 +6,7 @@ import re
 
 from ..numbers import chinese_digits, chinese_number
 from ..readers import either
-from ..spans import SpanClass, always
+from ..spans import span
 from .numbers import AMOUNT, BETWEEN, GROUPED, WRITTEN, spoken
 
 _UNITS = {
@@ -137,99 +137,81 @@ def _behind_power(match: re.Match[str]) -> str:
 
 
 MEASURES = (
-    SpanClass(
+    span(
         "tolerances",
-        re.compile(
-            rf"(?:[(（]\s?|(?<![\dA-Za-z.]))(?P<middle>{WRITTEN})\s?±\s?(?P<around>{WRITTEN})\s?[)）]?\s?"
-            rf"(?P<unit>{either((*_UNITS, '%'))})(?![A-Za-z0-9/])"
-        ),
+        rf"(?:[(（]\s?|(?<![\dA-Za-z.]))(?P<middle>{WRITTEN})\s?±\s?(?P<around>{WRITTEN})\s?[)）]?\s?"
+        rf"(?P<unit>{either((*_UNITS, '%'))})(?![A-Za-z0-9/])",
         _tolerance,
     ),
-    SpanClass(
+    span(
         "parts of a unit",
-        re.compile(
-            rf"(?<![A-Za-z\d./])(?P<above>\d{{1,3}})/(?P<below>[1-9]\d{{0,4}})\s?(?P<unit>{either(_UNITS)})(?![A-Za-z0-9])"
-        ),
+        rf"(?<![A-Za-z\d./])(?P<above>\d{{1,3}})/(?P<below>[1-9]\d{{0,4}})\s?(?P<unit>{either(_UNITS)})(?![A-Za-z0-9])",
         _part,
     ),
-    SpanClass(
+    span(
         "units behind a power",
-        re.compile(
-            rf"(?:(?<=\^\d)|(?<=\^-\d)|(?<=\^\d\d)|(?<=\^-\d\d))\s?(?P<unit>{either(_UNITS)})"
-            rf"(?:/(?P<divisor>{either(_DIVISORS)}))?(?![A-Za-z0-9])"
-        ),
+        rf"(?:(?<=\^\d)|(?<=\^-\d)|(?<=\^\d\d)|(?<=\^-\d\d))\s?(?P<unit>{either(_UNITS)})"
+        rf"(?:/(?P<divisor>{either(_DIVISORS)}))?(?![A-Za-z0-9])",
         _behind_power,
     ),
-    SpanClass("arcs", _ARC, _arc),
-    SpanClass(
-        "weeks and days",  # 16w+2d
-        re.compile(
-            r"(?<![A-Za-z\d.])(?P<weeks>\d{1,2})\s?[wW]\s?\+?\s?(?P<days>[0-6])\s?[dD](?![A-Za-z\d])"
-        ),
+    span("arcs", _ARC, _arc),
+    # 16w+2d
+    span(
+        "weeks and days",
+        r"(?<![A-Za-z\d.])(?P<weeks>\d{1,2})\s?[wW]\s?\+?\s?(?P<days>[0-6])\s?[dD](?![A-Za-z\d])",
         _weeks,
     ),
-    SpanClass("measures", _MEASURE, _measure),
-    SpanClass(
-        "units without a number",  # 单位kg/m³
-        re.compile(
-            rf"(?<![A-Za-z\d/=.^])(?P<unit>{either(_UNITS)})/(?P<divisor>{either(_DIVISORS)})(?![A-Za-z\d/])"
-        ),
+    span("measures", _MEASURE, _measure),
+    # 单位kg/m³
+    span(
+        "units without a number",
+        rf"(?<![A-Za-z\d/=.^])(?P<unit>{either(_UNITS)})/(?P<divisor>{either(_DIVISORS)})(?![A-Za-z\d/])",
         _per,
         without_digits=True,
     ),
-    SpanClass(
+    # An unknown unit stays as it is: 12U/mL.
+    span(
         "units in letters per something",
-        re.compile(
-            # An unknown unit stays as it is: 12U/mL.
-            rf"(?<=[\d百千万亿kKwW])(?P<unit>[\u4e00-\u9fff]{{0,3}}|(?![kKwW]/)[A-Za-z]{{1,4}})/"
-            rf"(?P<divisor>{either(_DIVISORS)})(?![A-Za-z0-9])"
-        ),
+        rf"(?<=[\d百千万亿kKwW])(?P<unit>[\u4e00-\u9fff]{{0,3}}|(?![kKwW]/)[A-Za-z]{{1,4}})/"
+        rf"(?P<divisor>{either(_DIVISORS)})(?![A-Za-z0-9])",
         _per,
         without_digits=True,
     ),
-    SpanClass(
+    span(
         "units per something",
-        re.compile(
-            rf"(?<=[\d百千万亿kKwW])(?P<unit>[\u4e00-\u9fff]{{0,3}})/(?={_CHINESE_DIVISORS})"
-        ),
+        rf"(?<=[\d百千万亿kKwW%])(?P<unit>[\u4e00-\u9fff]{{0,3}})/(?={_CHINESE_DIVISORS})",
         lambda match: f"{match['unit']}每",
         without_digits=True,
     ),
-    always(
+    span(
         "prices per something",
         r"(?<=[元块])/(?=\d)|(?:(?<=\.\d)|(?<=\.\d\d))/(?=\d{1,3}[件瓶盒袋包斤双条个只支片])",
         "每",
     ),
     # 100+条 is more than a hundred; 5km+ as well.
-    always("and more", rf"(?<=[0百千万亿])\+(?=\s?(?:{AMOUNT}))", "多", True),
-    SpanClass(
+    span("and more", rf"(?<=[0百千万亿])\+(?=\s?(?:{AMOUNT}))", "多"),
+    span(
         "and more of a unit",
-        re.compile(
-            rf"(?<![A-Za-z\d.])(?P<number>{WRITTEN})\+\s?(?P<unit>{either(_UNITS)})(?![A-Za-z0-9])"
-        ),
+        rf"(?<![A-Za-z\d.])(?P<number>{WRITTEN})\+\s?(?P<unit>{either(_UNITS)})(?![A-Za-z0-9])",
         _and_more,
     ),
-    SpanClass(
+    span(
         "parts of a metre or second",
-        re.compile(r"(?<=\d[米秒])\d\d(?![\d.]|\s?[个次米秒分人])"),
+        r"(?<=\d[米秒])\d\d(?![\d.]|\s?[个次米秒分人])",
         lambda match: chinese_digits(match[0]),
     ),
-    always(
+    span(
         "days in letters",
         r"(?<=\d)(?<![A-Za-z]\d)d(?![A-Za-z\d_]|打印|电影|建模|动画|效果|眼镜|模型|游戏|渲染|"
         r"图|卷积|池化|数组|扫描|视觉|点云|网络|层)",
         "天",
     ),
-    always("terms in years", r"(?<=\d)Y(?![A-Za-z\d])", "年期"),
-    always(
+    span("terms in years", r"(?<=\d)Y(?![A-Za-z\d])", "年期"),
+    span(
         "inches",
         r"(?<=\d)\s?[\"″](?=\s?(?:[AO]?LED|LCD|IPS|屏|显示|电视|笔记本|硬盘|晶圆|轮|披萨))",
         "英寸",
     ),
-    always("ten thousands", r"(?<=\d)[wW](?![A-Za-z\d])", "万"),
-    SpanClass(
-        "multiples",
-        re.compile(r"(?<=\d)x(?=$|[，。、；！？)）,;]|[\u4e00-\u9fff])"),
-        _multiple,
-    ),
+    span("ten thousands", r"(?<=\d)[wW](?![A-Za-z\d])", "万"),
+    span("multiples", r"(?<=\d)x(?=$|[，。、；！？)）,;]|[\u4e00-\u9fff])", _multiple),
 )

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import chinese_digits
 from ..readers import either
-from ..spans import SpanClass, always
+from ..spans import span
 from .numbers import BETWEEN, WHOLE, WRITTEN, spoken
 
 _CURRENCIES = {
@@ -66,28 +66,27 @@ def _pair(match: re.Match[str]) -> str | None:
 
 
 MONEY = (
-    SpanClass(
+    span(
         "pairs of currencies",
-        re.compile(r"(?<![A-Za-z])(?P<first>[A-Z]{3})\s?/\s?(?P<second>[A-Z]{3})(?![A-Za-z])"),
+        r"(?<![A-Za-z])(?P<first>[A-Z]{3})\s?/\s?(?P<second>[A-Z]{3})(?![A-Za-z])",
         _pair,
-        without_digits=True,
     ),
-    SpanClass("money", _BEFORE, _say),
-    SpanClass("money before its name", _AFTER, _say),
-    SpanClass(
+    span("money", _BEFORE, _say),
+    span("money before its name", _AFTER, _say),
+    span(
         "rebates",
-        re.compile(r"满(?P<sum>\d{2,5})[-–—](?P<less>\d{1,5})(?![\d.-])"),
+        r"满(?P<sum>\d{2,5})[-–—](?P<less>\d{1,5})(?![\d.-])",
         lambda match: f"满{spoken(match['sum'])}减{spoken(match['less'])}",
     ),
-    SpanClass(
+    span(
         "discounts",
-        re.compile(r"(?<![\d.])\d\d(?=折)"),
+        r"(?<![\d.])\d\d(?=折)",
         lambda match: chinese_digits(match[0]) if match[0][1] != "0" else None,
     ),
-    always("instalments", r"(?<=[元块\d])/(?=\d{1,3}期)", "分"),
-    SpanClass(
+    span("instalments", r"(?<=[元块\d])/(?=\d{1,3}期)", "分"),
+    span(
         "round sums",
-        re.compile(rf"(?<![\w.,])(?P<sum>{WHOLE})\.00?(?=元|块|美元|欧元|[万亿])", re.ASCII),
+        rf"(?a)(?<![\w.,])(?P<sum>{WHOLE})\.00?(?=元|块|美元|欧元|[万亿])",
         lambda match: spoken(match["sum"]),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import chinese_digits, chinese_number
-from ..spans import SpanClass
+from ..spans import span
 from .numbers import AMOUNT, by_digits, numbers_said
 
 _ROOMS = (
@@ -79,175 +79,143 @@ def _run(run: str, most: int) -> str:
 _TRAIN = r"(?P<letter>[GDCZTKYLS])(?P<number>\d{1,4})"
 
 NAMES = (
-    SpanClass(
+    span(
         "rooms",
-        re.compile(
-            rf"(?<![A-Za-z\d.-])(?:[A-Z]-?|(?:[A-Z]?\d{{1,2}}-){{1,2}})?(?!20\d\d年)\d{{3,4}}(?=\s?(?:{_ROOMS}))"
-        ),
+        rf"(?<![A-Za-z\d.-])(?:[A-Z]-?|(?:[A-Z]?\d{{1,2}}-){{1,2}})?(?!20\d\d年)\d{{3,4}}(?=\s?(?:{_ROOMS}))",
         _room,
     ),
-    SpanClass(
+    span(
         "rooms behind their house",
-        re.compile(
-            rf"(?:(?<=[栋座幢])|(?<=单元)|(?<=\d[层楼]))"
-            rf"(?:[1-9]\d{{2,3}}(?![\d.-]|[号元米层平万亿个]|\s?(?:{AMOUNT}))"
-            r"|\d{1,3}-\d{1,4}(?![\d.-]|[层楼號号]))"
-        ),
+        rf"(?:(?<=[栋座幢])|(?<=单元)|(?<=\d[层楼]))"
+        rf"(?:[1-9]\d{{2,3}}(?![\d.-]|[号元米层平万亿个]|\s?(?:{AMOUNT}))"
+        r"|\d{1,3}-\d{1,4}(?![\d.-]|[层楼號号]))",
         _room,
     ),
-    SpanClass(
-        "rooms behind a short number",  # 3-201, but 3-300 is a range
-        re.compile(
-            r"(?<![\w.:/$¥第约近共达到于-])[1-9]\d?-(?!(?:19|20)\d\d)[1-9]\d{1,2}[1-9]"
-            rf"(?![\w.:/-]|[号集章节回课期页题%℃°]|\s?(?:{AMOUNT}))",
-            re.ASCII,
-        ),
+    # 3-201, but 3-300 is a range
+    span(
+        "rooms behind a short number",
+        r"(?a)(?<![\w.:/$¥第约近共达到于-])[1-9]\d?-(?!(?:19|20)\d\d)[1-9]\d{1,2}[1-9]"
+        rf"(?![\w.:/-]|[号集章节回课期页题%℃°]|\s?(?:{AMOUNT}))",
         _room,
     ),
-    SpanClass(
-        "places of a building",
-        re.compile(rf"(?<![A-Za-z\d.-])[A-Z]-?\d{{1,4}}(?=\s?(?:{_PLACES}))"),
-        _room,
-    ),
-    SpanClass(
-        "names to names",  # C1-C37, P25-P50
-        re.compile(
-            r"(?<![A-Za-z\d.-])(?P<letter>[A-Z])(?P<first>\d{1,3})\s?[-–—~～]\s?(?P=letter)(?P<last>\d{1,3})(?![\dA-Za-z.-])"
-        ),
+    span("places of a building", rf"(?<![A-Za-z\d.-])[A-Z]-?\d{{1,4}}(?=\s?(?:{_PLACES}))", _room),
+    # C1-C37, P25-P50
+    span(
+        "names to names",
+        r"(?<![A-Za-z\d.-])(?P<letter>[A-Z])(?P<first>\d{1,3})\s?[-–—~～]\s?(?P=letter)(?P<last>\d{1,3})(?![\dA-Za-z.-])",
         lambda match: (
             f"{match['letter']}{chinese_number(match['first'])}到"
             f"{match['letter']}{chinese_number(match['last'])}"
         ),
     ),
-    SpanClass(
+    span(
         "roads",
-        re.compile(
-            rf"(?<![A-Za-z\d.])[GSXY]\d{{1,4}}(?={_WAYS})|(?<![A-Za-z\d.])\d{{3}}(?=[国省县乡]道)"
-        ),
+        rf"(?<![A-Za-z\d.])[GSXY]\d{{1,4}}(?={_WAYS})|(?<![A-Za-z\d.])\d{{3}}(?=[国省县乡]道)",
         _room,
     ),
-    SpanClass(
-        "trains",
-        re.compile(rf"(?<![A-Za-z]){_TRAIN}(?=次|号?列车|高铁|动车|号车)"),
-        _train,
-    ),
-    SpanClass(
+    span("trains", rf"(?<![A-Za-z]){_TRAIN}(?=次|号?列车|高铁|动车|号车)", _train),
+    span(
         "flights",
-        re.compile(
-            r"(?<![A-Za-z\d])(?:[A-Z]{2}|[A-Z]\d|\d[A-Z])\s?\d{3,4}(?=次?航班|次|号?客机|班机)"
-            r"|(?:(?<=[东南国川海厦深山]航)|(?<=航班)|(?<=航班号)|(?<=航班：)|(?<=航班号：))(?:[A-Z]{2}|\d[A-Z])\s?\d{3,4}(?!\d)"
-        ),
+        r"(?<![A-Za-z\d])(?:[A-Z]{2}|[A-Z]\d|\d[A-Z])\s?\d{3,4}(?=次?航班|次|号?客机|班机)"
+        r"|(?:(?<=[东南国川海厦深山]航)|(?<=航班)|(?<=航班号)|(?<=航班：)|(?<=航班号：))(?:[A-Z]{2}|\d[A-Z])\s?\d{3,4}(?!\d)",
         _each_digit,
     ),
-    SpanClass(
+    span(
         "plates",
-        re.compile(rf"[{_PROVINCES}][A-Z][·\s-]?[A-Z\d]{{5,6}}(?![A-Za-z\d])"),
+        rf"[{_PROVINCES}][A-Z][·\s-]?[A-Z\d]{{5,6}}(?![A-Za-z\d])",
         _each_digit,
         without_digits=True,
     ),
-    SpanClass(
+    span(
         "institutions and events",
-        re.compile(rf"(?<![\d.:,第])(?!\d{{1,2}}00)\d{{3,4}}(?={_INSTITUTIONS})"),
+        rf"(?<![\d.:,第])(?!\d{{1,2}}00)\d{{3,4}}(?={_INSTITUTIONS})",
         lambda match: chinese_digits(match[0]),
     ),
-    SpanClass(
+    span(
         "days of events",
-        re.compile(rf"(?<![\d.·])\d{{1,2}}[.·]\d{{1,2}}(?=\s?[”\"]?\s?(?:{_EVENTS}))"),
+        rf"(?<![\d.·])\d{{1,2}}[.·]\d{{1,2}}(?=\s?[”\"]?\s?(?:{_EVENTS}))",
         lambda match: chinese_digits(match[0]),
     ),
-    SpanClass(
+    span(
         "aircraft",
-        re.compile(rf"(?<![\d.,:$¥A-Za-z])7[0-8]7(?![\d.,:%]|\s?(?:{AMOUNT}))"),
+        rf"(?<![\d.,:$¥A-Za-z])7[0-8]7(?![\d.,:%]|\s?(?:{AMOUNT}))",
         lambda match: chinese_digits(match[0]),
     ),
-    SpanClass(
+    span(
         "processors",
-        re.compile(
-            r"(?<![A-Za-z\d-])(?P<letters>[A-Za-z]{1,5})(?P<first>\d{1,2})-(?P<second>\d{4,5})(?![\d.-])"
-        ),
+        r"(?<![A-Za-z\d-])(?P<letters>[A-Za-z]{1,5})(?P<first>\d{1,2})-(?P<second>\d{4,5})(?![\d.-])",
         _processor,
     ),
-    SpanClass(
+    span(
         "models",
-        re.compile(
-            rf"(?<![A-Za-z\d.-])(?!{_CURRENCIES})(?P<letters>[A-Z]{{1,5}}|[a-z](?=\d)|(?<=骁龙|天玑|麒麟|锐龙|酷睿|标致|空客))"
-            rf"(?P<gap>(?<=[A-Z]{{2}}) (?=\d{{4}}(?![a-zμµ])|\d{{3}}(?![以左上多毫微千])"
-            r"[\u4e00-\u9fff])|-?)"
-            rf"(?P<number>[1-9]\d{{2,4}})"
-            rf"(?![\d.,:+/-]\d|[\d%℃°]|\s?(?:{AMOUNT}))"
-        ),
+        rf"(?<![A-Za-z\d.-])(?!{_CURRENCIES})(?P<letters>[A-Z]{{1,5}}|[a-z](?=\d)|(?<=骁龙|天玑|麒麟|锐龙|酷睿|标致|空客))"
+        rf"(?P<gap>(?<=[A-Z]{{2}}) (?=\d{{4}}(?![a-zμµ])|\d{{3}}(?![以左上多毫微千])"
+        r"[\u4e00-\u9fff])|-?)"
+        rf"(?P<number>[1-9]\d{{2,4}})"
+        rf"(?![\d.,:+/-]\d|[\d%℃°]|\s?(?:{AMOUNT}))",
         _model,
     ),
-    SpanClass(
-        "states of used things",  # 99新, 95新
-        re.compile(r"(?<![\d.])[789]\d(?=新(?:$|[^\u4e00-\u9fff]|[的无成机]))"),
+    # 99新, 95新
+    span(
+        "states of used things",
+        r"(?<![\d.])[789]\d(?=新(?:$|[^\u4e00-\u9fff]|[的无成机]))",
         lambda match: chinese_digits(match[0]),
     ),
-    SpanClass(
+    span(
         "numbers with letters",
-        re.compile(
-            r"(?<![A-Za-z\d])[A-Z]{1,4}\d{6,20}(?![\dA-Za-z.])"
-            r"|(?<![A-Za-z\d.,:-])0\d{2,9}[A-Z]{1,2}(?![A-Za-z\d])"  # 023W
-        ),
+        r"(?<![A-Za-z\d])[A-Z]{1,4}\d{6,20}(?![\dA-Za-z.])"
+        r"|(?<![A-Za-z\d.,:-])0\d{2,9}[A-Z]{1,2}(?![A-Za-z\d])",
         _each_digit,
     ),
-    SpanClass(
+    span(
         "resolutions",
-        re.compile(r"(?<![\d.,A-Za-z])[1-9]\d{2,3}(?=[pP](?![A-Za-z\d]))"),
+        r"(?<![\d.,A-Za-z])[1-9]\d{2,3}(?=[pP](?![A-Za-z\d]))",
         lambda match: chinese_digits(match[0]),
     ),
-    SpanClass(
+    span(
         "shops",
-        re.compile(
-            r"(?<![\d.A-Za-z-])7-?11(?=便利|全家|罗森)|(?:(?<=[在去到从家逛进])|(?<=楼下))7-11"
-            rf"(?![\d.%-]|[题章层楼排期号周级班节至到]|\s?(?:{AMOUNT}))"
-        ),
+        r"(?<![\d.A-Za-z-])7-?11(?=便利|全家|罗森)|(?:(?<=[在去到从家逛进])|(?<=楼下))7-11"
+        rf"(?![\d.%-]|[题章层楼排期号周级班节至到]|\s?(?:{AMOUNT}))",
         lambda match: by_digits(match[0]),
     ),
-    SpanClass(
+    span(
         "numbers of editions",
-        re.compile(r"(?<=第)(?:\d{5,12}|20\d\d-\d{1,3})(?=[期号])"),
+        r"(?<=第)(?:\d{5,12}|20\d\d-\d{1,3})(?=[期号])",
         lambda match: "杠".join(map(chinese_digits, match[0].split("-"))),
     ),
     # Sounds and greetings of chats: 666, 88888, 2333 (laughter), 886 (bye). 111 alone is a number.
-    SpanClass(
+    span(
         "numbers of chats",
-        re.compile(
-            rf"(?<![\d.:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])(?<!\d,)"
-            rf"(?:([2-9])\1{{2,9}}|23{{2,9}}|5201314|1314)"
-            rf"(?![\d%℃°]|[.,:/-]\d|\s?(?:{AMOUNT}))"
-            r"|(?<=[溜走下睡闪撤]了)886(?!\d)"
-            r"|(?<![\d.:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])(?<!\d,)886"
-            r"(?=$|[^\d\u4e00-\u9fffA-Za-z.%+-]|[啦咯了])"
-        ),
+        rf"(?<![\d.:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])(?<!\d,)"
+        rf"(?:([2-9])\1{{2,9}}|23{{2,9}}|5201314|1314)"
+        rf"(?![\d%℃°]|[.,:/-]\d|\s?(?:{AMOUNT}))"
+        r"|(?<=[溜走下睡闪撤]了)886(?!\d)"
+        r"|(?<![\d.:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])(?<!\d,)886"
+        r"(?=$|[^\d\u4e00-\u9fffA-Za-z.%+-]|[啦咯了])",
         lambda match: chinese_digits(match[0]),
     ),
-    SpanClass(
-        "two numbers of one kind",  # 3/4号线, 1/2单元
-        re.compile(
-            r"(?<![\d./-])\d{1,3}(?:/\d{1,3}){1,4}(?=号[线楼门院口机桌窗柜]|单元|[栋幢班路楼](?!房))"
-        ),
+    # 3/4号线, 1/2单元
+    span(
+        "two numbers of one kind",
+        r"(?<![\d./-])\d{1,3}(?:/\d{1,3}){1,4}(?=号[线楼门院口机桌窗柜]|单元|[栋幢班路楼](?!房))",
         lambda match: "、".join(map(chinese_number, match[0].split("/"))),
     ),
     # Days of shopping, kinds of universities, hours of work.
-    SpanClass(
+    span(
         "words of digits",
-        re.compile(
-            r"(?<![\d第.元])(?:(?:618|996)(?![\d.–—-]|[个元块人名次米件台年月天号分公平万亿%页]))"
-            r"|(?<![\d.])(?:985|211|007|520)(?=活动|表白|告白|快乐|礼物|红包|情人|[、和]?211|[、和]?985|"
-            r"[^\d，。]{0,3}(?:高校|院校|大学|毕业|名校))"
-        ),
+        r"(?<![\d第.元])(?:(?:618|996)(?![\d.–—-]|[个元块人名次米件台年月天号分公平万亿%页]))"
+        r"|(?<![\d.])(?:985|211|007|520)(?=活动|表白|告白|快乐|礼物|红包|情人|[、和]?211|[、和]?985|"
+        r"[^\d，。]{0,3}(?:高校|院校|大学|毕业|名校))",
         lambda match: chinese_digits(match[0]),
     ),
 )
 # Behind measures and lengths of time, which have letters between digits as well.
 MIXED = (
-    SpanClass(
-        "letters between digits",  # 5800X3D, ESP32S3; 2x2 is a product
-        re.compile(
-            r"(?<![A-Za-z\d_.])(?=[A-Za-z]{0,20}\d{1,20}(?![xXvV]\d{1,9}(?![A-Za-z\d]))[A-Za-z]{1,20}\d)"
-            r"[A-Za-z\d]{4,64}(?![A-Za-z\d_])"
-        ),
+    # 5800X3D, ESP32S3; 2x2 is a product
+    span(
+        "letters between digits",
+        r"(?<![A-Za-z\d_.])(?=[A-Za-z]{0,20}\d{1,20}(?![xXvV]\d{1,9}(?![A-Za-z\d]))[A-Za-z]{1,20}\d)"
+        r"[A-Za-z\d]{4,64}(?![A-Za-z\d_])",
         _mixed,
     ),
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from ..numbers import chinese_digits, chinese_number
-from ..spans import SpanClass
+from ..spans import span
 
 NUMBER = r"\d{1,20}(?:\.\d{1,20})?"  # longer runs are read digit by digit before
 # A number as people write it, with or without commas, and what they put between two of them.
@@ -100,52 +100,43 @@ def _thousands_to(match: re.Match[str]) -> str:
 
 
 LONG_NUMBERS = (
-    SpanClass(
+    span(
         "very long numbers",
-        re.compile(r"(?<!\d)(?:\d{1,19}\.)?\d{20,}"),
+        r"(?<!\d)(?:\d{1,19}\.)?\d{20,}",
         lambda match: "点".join(map(chinese_number, match[0].split("."))),
     ),
 )
 # Behind all other classes.
 NUMBERS = (
-    SpanClass(
-        "grouped numbers",
-        re.compile(GROUPED),
-        lambda match: spoken(match[0].replace(" ", "")),
-    ),
-    SpanClass("numbers", re.compile(WRITTEN), _placed),
-    SpanClass(
+    span("grouped numbers", GROUPED, lambda match: spoken(match[0].replace(" ", ""))),
+    span("numbers", WRITTEN, _placed),
+    span(
         "decimals without a zero",
-        re.compile(r"(?<![A-Za-z\d.])\.\d{1,20}"),
+        r"(?<![A-Za-z\d.])\.\d{1,20}",
         lambda match: f"零点{chinese_digits(match[0])}",
     ),
     # What is left of a number that another class has a part of.
-    SpanClass("digits", re.compile(r"\d{1,20}"), _placed),
+    span("digits", r"\d{1,20}", _placed),
 )
 THOUSANDS = (
-    SpanClass(
+    span(
         "thousands to thousands",
-        re.compile(
-            r"(?<![A-Za-z\d.])(?P<low>[1-9]\d{0,2})[-~～—–](?P<high>[1-9]\d{0,2})[kK](?![A-Za-z\d])"
-        ),
+        r"(?<![A-Za-z\d.])(?P<low>[1-9]\d{0,2})[-~～—–](?P<high>[1-9]\d{0,2})[kK](?![A-Za-z\d])",
         _thousands_to,
     ),
-    SpanClass(
-        "thousands and hundreds",  # 2k5, 1w2
-        re.compile(
-            r"(?<![A-Za-z\d.])(?P<number>[1-9]\d?)(?P<scale>[kw])(?P<rest>[1-9])(?![A-Za-z\d.])"
-        ),
+    # 2k5, 1w2
+    span(
+        "thousands and hundreds",
+        r"(?<![A-Za-z\d.])(?P<number>[1-9]\d?)(?P<scale>[kw])(?P<rest>[1-9])(?![A-Za-z\d.])",
         lambda match: (
             f"{'两' if match['number'] == '2' else chinese_number(match['number'])}"
             f"{'千' if match['scale'] == 'k' else '万'}{chinese_digits(match['rest'])}"
         ),
     ),
-    SpanClass(
+    span(
         "thousands",
-        re.compile(
-            r"(?<![A-Za-z\d.])(\d{1,4})(?:\.(\d{1,3}))?k"
-            r"(?![A-Za-z\d]|视频|画质|分辨率|屏|电视|显示器|高清|超清|蓝光)"
-        ),
+        r"(?<![A-Za-z\d.])(\d{1,4})(?:\.(\d{1,3}))?k"
+        r"(?![A-Za-z\d]|视频|画质|分辨率|屏|电视|显示器|高清|超清|蓝光)",
         _thousands,
     ),
 )

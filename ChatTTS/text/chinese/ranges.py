@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..spans import SpanClass, always
+from ..spans import span
 from .numbers import NUMBER
 
 _LOOK_BACK = 12  # characters: the number before a dash
@@ -28,46 +28,44 @@ def _dash(match: re.Match[str]) -> str:
 
 
 RANGES = (
-    always("series", rf"{_SERIES}-(?=\d)", ""),
+    span("series", rf"{_SERIES}-(?=\d)", ""),
     # LPR-20BP: what is taken off has a unit.
-    always(
-        "differences",
+    span(
+        "differences of terms",
         r"(?<=[A-Z])\s?[-−]\s?(?=\d{1,4}(?:\.\d{1,4})?\s?(?:[Bb][Pp]s?(?![A-Za-z])|%|个?基点))|"
         r"(?<=\d)\s?-\s?(?=\d{1,9}\s?=)|(?<=\^\d)\s?-\s?(?=\d)|(?<=\d)-(?=\d{1,4}[abcxyz](?![A-Za-z]))"
         r"|(?<=[\d=+(-][abcnxyz])\s?-\s?(?=\d)|(?:(?<=\^\d)|(?<=[a-z]\)))-(?=[\da-z(])"
         r"|(?<=(?<![A-Za-z])[a-z])(?:-|\s-\s)(?=[a-z](?![A-Za-z]))",
         "减",
-        True,
+        without_digits=True,
     ),
-    always(
+    span(
         "options of a program",
         r"(?<=\w )-{1,2}(?=[A-Za-z])|-{1,2}(?=[A-Za-z]{1,20}\s?(?:选项|参数))",
         "杠",
-        True,
     ),
-    always("numbers of sites", r"(?<=\d号)-(?=\d{1,2}(?![\d.号日]))", "杠"),
-    always(
+    span("numbers of sites", r"(?<=\d号)-(?=\d{1,2}(?![\d.号日]))", "杠"),
+    span(
         "spans of dates and measures",
         r"(?:(?<=\d[日号月年点时分秒天周元米克度岁%℃万亿千百])|(?<=\d:\d\d)|(?<=\d：\d\d)|(?<=°C)|(?<=\d[kKwWgLhst])|(?<=\d(?:cm|mm|km|kg|mg|ml|mL|GB|MB|Hz|kW|dB)))"
         r"\s?[-–—~～]\s?(?=[$¥]?\d)",
         "到",
     ),
     # 3月底-4月初
-    always(
+    span(
         "spans from the end of a month",
         r"(?<=[月年][底初末中])\s?[-–—~～]\s?(?=\d)|(?<=旬)\s?[-–—~～]\s?(?=\d)",
         "到",
     ),
-    always("plus or minus", r"\+/[-−]", "正负", True),
-    always("tildes", r"(?:(?<=[\d%])\s?|(?<=[A-Za-z°]))[~～]\s?(?=-?[$¥A-Z]?\d)", "到"),
-    always("strokes before a minus", r"(?<=\d)/(?=-\d)", "到"),
-    always("minuses", rf"(?<![A-Za-z\d)）%^])[-−](?={NUMBER})", "负"),
-    SpanClass(
-        "dashes",
-        re.compile(r"(?<=\d)\s?[-–—]\s?(?=(?P<second>\d{1,4}(?:\.\d{1,4})?)(?![\d-]|\.\d)|\d)"),
-        _dash,
+    span("plus or minus", r"\+/[-−]", "正负"),
+    span("tildes", r"(?:(?<=[\d%])\s?|(?<=[A-Za-z°]))[~～]\s?(?=-?[$¥A-Z]?\d)", "到"),
+    span("strokes before a minus", r"(?<=\d)/(?=-\d)", "到"),
+    span("strokes before a name", r"(?<=[\u4e00-\u9fff])[-−](?=0\d)", "杠"),
+    span("minuses", rf"(?<![A-Za-z\d)）%^])[-−](?={NUMBER})", "负"),
+    span(
+        "dashes", r"(?<=\d)\s?[-–—]\s?(?=(?P<second>\d{1,4}(?:\.\d{1,4})?)(?![\d-]|\.\d)|\d)", _dash
     ),
-    always("about", rf"(?<![\dA-Za-z%])[~～≈]\s?{_AMOUNT_NEXT}", "约"),
-    always("less", rf"\s?<\s?{_AMOUNT_NEXT}", "小于"),
-    always("more", rf"(?<![-=<])\s?>\s?{_AMOUNT_NEXT}", "大于"),
+    span("about", rf"(?<![\dA-Za-z%])[~～≈]\s?{_AMOUNT_NEXT}", "约"),
+    span("less", rf"\s?<\s?{_AMOUNT_NEXT}", "小于"),
+    span("more", rf"(?<![-=<])\s?>\s?{_AMOUNT_NEXT}", "大于"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import chinese_number
-from ..spans import SpanClass
+from ..spans import span
 from .numbers import AMOUNT, NUMBER, numbers_said, spoken
 
 _COLON = "[:：∶]"
@@ -99,78 +99,58 @@ def _points(match: re.Match[str]) -> str:
 
 # Before dates: 12/3/7 behind these is none.
 RECORDS = (
-    SpanClass(
+    span(
         "records of a game",
-        re.compile(
-            r"(?P<word>(?:KDA|战绩)(?:为|是|[:：\s]){0,2})(?P<row>\d{1,3}(?:/\d{1,3}){2})(?![\d/.-])"
-        ),
+        r"(?P<word>(?:KDA|战绩)(?:为|是|[:：\s]){0,2})(?P<row>\d{1,3}(?:/\d{1,3}){2})(?![\d/.-])",
         lambda match: match["word"] + "杠".join(map(chinese_number, match["row"].split("/"))),
     ),
 )
 RATIOS = (
-    SpanClass(
+    span(
         "blood pressure",
-        re.compile(
-            r"(?<![\d/.])(?P<high>[6-9]\d|[12]\d\d)(?P<high_>[-~～]\d{2,3})?\s?/\s?"
-            r"(?P<low>[3-9]\d|1[0-5]\d)(?P<low_>[-~～]\d{2,3})?"
-            r"(?P<unit>\s?(?:mmHg|毫米汞柱))?(?![\d/.%])"
-        ),
+        r"(?<![\d/.])(?P<high>[6-9]\d|[12]\d\d)(?P<high_>[-~～]\d{2,3})?\s?/\s?"
+        r"(?P<low>[3-9]\d|1[0-5]\d)(?P<low_>[-~～]\d{2,3})?"
+        r"(?P<unit>\s?(?:mmHg|毫米汞柱))?(?![\d/.%])",
         _pressure,
     ),
-    SpanClass(
+    span(
         "ratios behind their word",
-        re.compile(rf"(?:{_OF_RATIOS})(?:为|是|约|达|高达|约为|：|:|\s){{0,2}}{_RATIO}{_END}"),
+        rf"(?:{_OF_RATIOS})(?:为|是|约|达|高达|约为|：|:|\s){{0,2}}{_RATIO}{_END}",
         _said,
     ),
-    SpanClass(
-        "ratios before their word",
-        re.compile(rf"{_ALONE}{_RATIO}(?=\s?的?(?:{_IN_RATIO}))"),
-        _said,
-    ),
-    SpanClass(
+    span("ratios before their word", rf"{_ALONE}{_RATIO}(?=\s?的?(?:{_IN_RATIO}))", _said),
+    # 以 stands before how a thing ended, and 在 or 从 before when.
+    span(
         "scores behind their word",
-        re.compile(
-            # 以 stands before how a thing ended, and 在 or 从 before when.
-            rf"(?:(?:{_SCORES})[^\d，。；：:！？\n]{{0,5}}[:：]?|(?<![可所加予难足得])以\s?)"
-            rf"{_PAIR}{_END}(?!\s?(?:{AMOUNT}))"
-        ),
+        rf"(?:(?:{_SCORES})[^\d，。；：:！？\n]{{0,5}}[:：]?|(?<![可所加予难足得])以\s?)"
+        rf"{_PAIR}{_END}(?!\s?(?:{AMOUNT}))",
         _said,
     ),
-    SpanClass(
+    span(
         "scores before their word",
-        re.compile(
-            rf"{_ALONE}{_PAIR}(?=[^\d，。；、:：！？\n天年月周日人个次分岁]{{0,5}}(?:{_SCORES})|(?:{_BEATS_AT_ONCE}))"
-        ),
+        rf"{_ALONE}{_PAIR}(?=[^\d，。；、:：！？\n天年月周日人个次分岁]{{0,5}}(?:{_SCORES})|(?:{_BEATS_AT_ONCE}))",
         _said,
     ),
-    SpanClass(
+    span(
         "scores with a dash",
-        re.compile(
-            r"(?<![A-Za-z\d./:：第图表式$¥-])\d{1,3}[-–]\d{1,3}(?:[、,，/(（]\s?\d{1,3}[-–]\d{1,3}){0,8}"
-            rf"(?![A-Za-z\d./:：°-]|\s?[℃%亿万至到]|\s?(?:{AMOUNT})(?<!平局))"
-        ),
+        r"(?<![A-Za-z\d./:：第图表式$¥-])\d{1,3}[-–]\d{1,3}(?:[、,，/(（]\s?\d{1,3}[-–]\d{1,3}){0,8}"
+        rf"(?![A-Za-z\d./:：°-]|\s?[℃%亿万至到]|\s?(?:{AMOUNT})(?<!平局))",
         _scores,
     ),
-    SpanClass(
+    span(
         "lists of scores with colons",
-        re.compile(
-            r"(?<![\d.:：-])\d{1,2}[:：]\d{1,2}(?:[、,，]\s?\d{1,2}[:：]\d{1,2}){1,8}(?![\d.:：-])"
-        ),
+        r"(?<![\d.:：-])\d{1,2}[:：]\d{1,2}(?:[、,，]\s?\d{1,2}[:：]\d{1,2}){1,8}(?![\d.:：-])",
         _list_with_colons,
     ),
-    SpanClass("ratios", re.compile(rf"{_ALONE}{_RATIO}{_END}"), _no_clock),
-    SpanClass(
+    span("ratios", rf"{_ALONE}{_RATIO}{_END}", _no_clock),
+    span(
         "so much of so many",
-        re.compile(
-            rf"(?<![\d/.])(?P<part>{NUMBER})\s?/\s?(?P<all>{NUMBER})\s?(?=[KMGT]B(?![A-Za-z]))"
-        ),
+        rf"(?<![\d/.])(?P<part>{NUMBER})\s?/\s?(?P<all>{NUMBER})\s?(?=[KMGT]B(?![A-Za-z]))",
         lambda match: f"{chinese_number(match['part'])}，{spoken(match['all'])}",
     ),
-    SpanClass(
+    span(
         "points of a hundred",
-        re.compile(
-            rf"(?<![\d/.])(?P<above>{NUMBER})\s?/\s?(?P<below>10|100|120|150)(?=$|[^\d/.A-Za-z%]|\.\s|\.$)"
-        ),
+        rf"(?<![\d/.])(?P<above>{NUMBER})\s?/\s?(?P<below>10|100|120|150)(?=$|[^\d/.A-Za-z%]|\.\s|\.$)",
         _points,
     ),
 )

@@ -7,7 +7,7 @@ import re
 from ..numbers import chinese_digits, chinese_number
 from ..readers import either
 from ..roman import NUMERAL, value_of
-from ..spans import SpanClass
+from ..spans import span
 from .numbers import AMOUNT, numbers_said
 
 # 代表, 发表, 手表 and 地图 are words of their own before an amount, which the pattern sees.
@@ -118,26 +118,26 @@ def _section_index(match: re.Match[str]) -> str | None:
 
 
 REFERENCES = (
-    SpanClass("figures and formulas", _NAMED, _named),
-    SpanClass("further figures", _FURTHER, _further),
-    SpanClass("standards", _STANDARD, _standard),
-    SpanClass("volumes and pages", _VOLUME, _volume),
-    SpanClass("pages", _PAGE, _page),
-    SpanClass("numbers in brackets", _BRACKETED, _bracketed, without_digits=True),
-    SpanClass("so much of so many parts", _OF_ALL, _of_all),
-    SpanClass("numbers of sections", _SECTION_INDEX, _section_index),
-    SpanClass("numbered items", _ITEM, lambda match: f"{chinese_number(match['number'])}，"),
-    SpanClass(
+    span("figures and formulas", _NAMED, _named),
+    span("further figures", _FURTHER, _further),
+    span("standards", _STANDARD, _standard),
+    span("volumes and pages", _VOLUME, _volume),
+    span("pages", _PAGE, _page),
+    span("numbers in brackets", _BRACKETED, _bracketed, without_digits=True),
+    span("so much of so many parts", _OF_ALL, _of_all),
+    span("numbers of sections", _SECTION_INDEX, _section_index),
+    span("numbered items", _ITEM, lambda match: f"{chinese_number(match['number'])}，"),
+    span(
         "abbreviations of parts",
         _ABBREVIATED,
         lambda match: _NUMBERED[match["noun"]].format(chinese_number(match["number"])),
     ),
-    SpanClass("sections", _SECTION, lambda match: f"第{_say_index(match['index'])}节"),
-    SpanClass(
+    span("sections", _SECTION, lambda match: f"第{_say_index(match['index'])}节"),
+    span(
         "roman numerals",
         _ROMAN,
         lambda match: chinese_number(str(value_of(match[0]))),
         without_digits=True,
     ),
-    SpanClass("years in brackets", _YEAR, lambda match: chinese_digits(match[0])),
+    span("years in brackets", _YEAR, lambda match: chinese_digits(match[0])),
 )

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import chinese_number
 from ..readers import either
-from ..spans import SpanClass, always, fixed
+from ..spans import span
 from .numbers import AMOUNT, numbers_said
 
 _SYMBOLS = {
@@ -19,7 +19,7 @@ _SYMBOLS = {
 }  # fmt: skip
 _POWERS = {"2": "的平方", "3": "的立方"}
 # Kinds of trade, such as B2B.
-_TRADE = re.compile(r"\b(?=B2B|B2C|B2G|C2C|C2B|D2C|O2O|P2P)([A-Z])2([A-Z])\b", re.ASCII)
+_TRADE = re.compile(r"\b(?=B2B|B2C|B2G|C2C|C2B|D2C|O2O|P2P)([A-Z])(?=\d)2([A-Z])\b", re.ASCII)
 
 
 def _power(match: re.Match[str]) -> str:
@@ -46,98 +46,92 @@ _FACE = re.compile(
 )
 
 SIGNS = (
-    SpanClass("faces", _FACE, fixed(""), without_digits=True),
-    always("quotients", r"(?<==[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))", "除以", True),
-    SpanClass(
-        "powers",
-        re.compile(r"\s?\^\s?(?P<exponent>-?\d{1,9}|[a-z]\b)", re.ASCII),
-        _power,
-        without_digits=True,
-    ),
-    SpanClass(
-        "powers of ten",  # 1e-5, 1.5e8
-        re.compile(
-            r"(?<![A-Za-z\d.])(?P<number>\d{1,3}(?:\.\d{1,6})?)[eE](?P<exponent>[+-]?\d{1,3})(?![A-Za-z\d.])"
-        ),
+    span("faces", _FACE, "", without_digits=True),
+    span("quotients", r"(?<==[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))", "除以"),
+    span("powers", r"(?a)\s?\^\s?(?P<exponent>-?\d{1,9}|[a-z]\b)", _power, without_digits=True),
+    # 1e-5, 1.5e8
+    span(
+        "powers of ten",
+        r"(?<![A-Za-z\d.])(?P<number>\d{1,3}(?:\.\d{1,6})?)[eE](?P<exponent>[+-]?\d{1,3})(?![A-Za-z\d.])",
         lambda match: f"{chinese_number(match['number'])}乘十{_power(match)}",
     ),
-    SpanClass(
+    span(
         "paths of files",
-        re.compile(
-            r"(?:(?<![\w)/.])|(?<=[\u4e00-\u9fff])(?=/[a-z]{2,20}/))/[A-Za-z][\w-]{1,30}"
-            r"(?:/[\w-]{1,30}){0,9}(?![\w/])",
-            re.ASCII,
-        ),
+        r"(?a)(?:(?<![\w)/.])|(?<=[\u4e00-\u9fff])(?=/[a-z]{2,20}/))/[A-Za-z][\w-]{1,30}"
+        r"(?:/[\w-]{1,30}){0,9}(?![\w/])",
         lambda match: numbers_said(match[0].replace("/", "斜杠")),
-        without_digits=True,
     ),
-    SpanClass("kinds of trade", _TRADE, lambda match: f"{match[1]} to {match[2]}"),
-    always("names with a number sign", r"(?<=(?<![A-Za-z])[A-Z])#", "井", True),
-    always("equations", r"\s?==+\s?", "等于", True),
-    SpanClass(
+    span("kinds of trade", _TRADE, lambda match: f"{match[1]} to {match[2]}"),
+    span("names with a number sign", r"(?<=(?<![A-Za-z])[A-Z])#", "井"),
+    span("equations", r"\s?==+\s?", "等于"),
+    span(
         "numbers before their sign",
-        re.compile(r"(?<![\d.A-Za-z])(?P<number>\d{1,4})#(?![\dA-Za-z])"),
+        r"(?<![\d.A-Za-z])(?P<number>\d{1,4})#(?![A-Za-z]|\d(?!\d{0,3}\.\d))",
         lambda match: f"{chinese_number(match['number'])}号",
     ),
-    always("keys", r"(?<=\d)#(?![\dA-Za-z\u4e00-\u9fff])", "井"),
-    always("topics", r"#(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])#(?!\d)", "", True),
+    span("keys", r"(?<=\d)#(?![\dA-Za-z\u4e00-\u9fff])", "井"),
+    span("topics", r"#(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])#(?!\d)", "", without_digits=True),
     # Of a test: HBsAg(+), 巴氏征(-); a battery has poles.
-    SpanClass(
+    span(
         "positive and negative",
-        re.compile(r"(?<=[\w])[(（](?P<sign>\+{1,4}|[-−–]|±|\+/-)[)）]"),
+        r"(?<=[\w])[(（](?P<sign>\+{1,4}|[-−–]|±|\+/-)[)）]",
         _result,
-        without_digits=True,
     ),
     # com.foo.Bar, .NET: a dot between letters ends no sentence. Initials have none.
-    always("dots of initials", r"(?<=(?<![A-Za-z])[A-Za-z])\.(?=[A-Za-z](?![A-Za-z]))", "", True),
-    always("dots of names", r"(?<=[A-Za-z])\.(?=[A-Za-z])", "点", True),
-    always("dots before names", r"(?<![A-Za-z\d.])\.(?=NET(?![A-Za-z])|[a-z])", "点", True),
+    span(
+        "dots of initials",
+        r"(?<=(?<![A-Za-z])[A-Za-z])\.(?=[A-Za-z](?![A-Za-z]))",
+        "",
+    ),
+    span("dots of names", r"(?<=[A-Za-z])\.(?=[A-Za-z])", "点"),
+    span(
+        "dots before names",
+        r"(?<![A-Za-z\d.])\.(?=NET(?![A-Za-z])|[a-z])",
+        "点",
+        without_digits=True,
+    ),
     # p.25, Mr.王: a full stop behind letters ends no sentence.
-    always("dots behind letters", r"(?<=[A-Za-z])\.(?=\d|[\u4e00-\u9fff])", " ", True),
-    always("at least", r"\s?(?:[≥⩾≧]|>=)\s?", "大于等于", True),
-    always("at most", r"\s?(?:[≤⩽≦]|<=)\s?", "小于等于", True),
-    always("differences", r"\s?(?:≠|!=)\s?", "不等于", True),
-    always("more", r"(?<=[\w)])\s?(?<!-)>\s?(?=[\w(])", "大于", True),
-    always("less", r"(?<=[\w)])\s?<\s?(?=[\w(-])", "小于", True),
-    SpanClass(
+    span("dots behind letters", r"(?<=[A-Za-z])\.(?=\d|[\u4e00-\u9fff])", " ", without_digits=True),
+    span("at least", r"\s?(?:[≥⩾≧]|>=)\s?", "大于等于"),
+    span("at most", r"\s?(?:[≤⩽≦]|<=)\s?", "小于等于"),
+    span("differences", r"\s?(?:≠|!=)\s?", "不等于"),
+    span("more", r"(?<=[\w)])\s?(?<!-)>\s?(?=[\w(])", "大于"),
+    span("less", r"(?<=[\w)])\s?<\s?(?=[\w(-])", "小于"),
+    span(
         "numbers with their sign",
-        re.compile(r"#\s?(?P<number>\d{1,9})"),
+        r"#\s?(?P<number>\d{1,9})",
         lambda match: f"{chinese_number(match['number'])}号",
     ),
-    SpanClass(
+    span(
         "English ordinals",
-        re.compile(r"(?<![\dA-Za-z])(?P<number>\d{1,9})(?:st|nd|rd|th)\b", re.ASCII),
+        r"(?a)(?<![\dA-Za-z])(?P<number>\d{1,9})(?:st|nd|rd|th)\b",
         lambda match: f"第{chinese_number(match['number'])}",
     ),
-    always(
+    span(
         "products",
         r"(?<=[\d)])\s?[xX]\s?(?=[\d(])|(?<=[\dA-Za-z)])\s?[×*]\s?(?=[\d(])"
         rf"|(?<=[\u4e00-\u9fff])x(?=\d{{1,3}}(?:{AMOUNT}))",
         "乘",
-        True,
+        without_digits=True,
     ),
-    always("hyphens at letters", r"(?<=[A-Za-z])-(?=\d)|(?<=\d)-(?=[A-Za-z])", " "),
+    span("hyphens at letters", r"(?<=[A-Za-z])-(?=\d)|(?<=\d)-(?=[A-Za-z])", " "),
 )
 # Behind all other classes.
 SYMBOLS = (
-    always(
-        "strokes of a name",  # GB/T, f/1.8
+    # GB/T, f/1.8
+    span(
+        "strokes of a name",
         r"(?<=[A-Za-z])/(?=[A-Z](?![A-Za-z]))|(?<=(?<![A-Za-z])[A-Za-z])/(?=[A-Z\d])",
         " ",
-        True,
+        without_digits=True,
     ),
-    always(
+    span(
         "strokes before a number",
         r"(?<![\w)）%℃])(?<!\s)/(?=\d)|(?<=[^\x00-\x7f])/(?=\d\d?(?: [A-Z]|位|网段|掩码))",
         "斜杠",
     ),
-    always("strokes behind a minute", r"(?<=/min)/(?=\d)", "每"),
-    always("strokes", r"\s?/\s?", "、", True),
-    always("marks without a sound", r'["\\]', "", True),
-    SpanClass(
-        "symbols",
-        re.compile(either(_SYMBOLS)),
-        lambda match: _SYMBOLS[match[0]],
-        without_digits=True,
-    ),
+    span("strokes behind a minute", r"(?<=/min)/(?=\d)", "每"),
+    span("strokes", r"\s?/\s?", "、"),
+    span("marks without a sound", r'["\\]', ""),
+    span("symbols", either(_SYMBOLS), lambda match: _SYMBOLS[match[0]]),
 )

@@ -6,7 +6,7 @@ import re
 
 from ..dotted import DOTTED, is_name, say_name
 from ..numbers import chinese_digits, chinese_number
-from ..spans import SpanClass
+from ..spans import span
 
 _BESIDE_HAN = re.compile(r"(?<=[^\x00-\x7f]) | (?=[^\x00-\x7f])")
 
@@ -22,4 +22,4 @@ def _say(match: re.Match[str]) -> str | None:
     return _BESIDE_HAN.sub("", say_name(bare, _number, "点", "点", "杠", " "))
 
 
-VERSIONS = (SpanClass("names with dots", DOTTED, _say, without_digits=True),)
+VERSIONS = (span("names with dots", DOTTED, _say),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import chinese_digits
-from ..spans import SpanClass
+from ..spans import span
 from .numbers import numbers_said
 
 _ADDRESS = re.compile(
@@ -26,4 +26,4 @@ def _say(match: re.Match[str]) -> str:
     return said
 
 
-ADDRESSES = (SpanClass("addresses", _ADDRESS, _say, without_digits=True),)
+ADDRESSES = (span("addresses", _ADDRESS, _say),)

@@ -12,10 +12,10 @@ from ..roman import read_roman
 from ..signs import name_emoji, name_greek
 from ..spans import read_spans
 from .abbreviations import INNER_STOPS, expand_abbreviations
-from .amounts import join_foreign_groups, part_from_letters, read_numbers, read_scales
-from .calendar import NUMERIC_DATES, read_dates, read_decades, read_years
-from .clock import mark_halves, read_times
-from .codes import read_codes
+from .amounts import BESIDE_LETTERS, FOREIGN_GROUPS, NUMBERS, SCALED
+from .calendar import DATES, DECADES, NUMERIC_DATES, YEARS
+from .clock import CLOCK_TIMES, HALVES
+from .codes import CODES
 from .command_lines import COMMAND_LINES, EXPRESSIONS
 from .comparisons import COMPARISONS
 from .coordinates import COORDINATES
@@ -33,13 +33,13 @@ from .networks import NETWORKS
 from .phones import PHONES
 from .places import PLACES
 from .plurals import PLURALS
-from .ranges import read_multiples, read_ordinals, read_ranges, read_versions
+from .ranges import ORDINALS, RANGES, VERSIONS_IN_DIGITS
 from .ratios import RATIOS
 from .references import REFERENCES
 from .scientific import SCIENTIFIC
 from .scores import SCORES
 from .slashed import SLASHED
-from .symbols import read_signs_at_numbers, read_symbols, spell_initials, unquote_numbers
+from .symbols import INITIALS, SIGNS_AT_NUMBERS, SYMBOLS, unquote_numbers
 from .temperatures import TEMPERATURES
 from .terms import TERMS
 from .timestamps import TIMESTAMPS
@@ -76,10 +76,14 @@ _SPANS = (
     *COMPARISONS,
     *PHONES,
     *FRACTIONS,
+    *CODES,
+    *DATES,
+    *DECADES,
+    *RANGES,
     *INNER_STOPS,
 )
 
-# The order counts: a date must be read before a range, a range before a number.
+# The order counts: a measure must be read before a number.
 _READERS = (
     Reader(
         "very long numbers",
@@ -90,30 +94,25 @@ _READERS = (
     Reader("addresses", read_addresses),
     Reader("quotes at numbers", unquote_numbers, needs_digits=True),
     Reader("spans", lambda text: read_spans(text, _SPANS, " ")),
-    Reader("halves of the day", mark_halves, needs_digits=True),
-    Reader("foreign numbers", join_foreign_groups, needs_digits=True),
+    Reader("halves of the day", HALVES, needs_digits=True),
+    Reader("foreign numbers", FOREIGN_GROUPS, needs_digits=True),
     Reader("abbreviations", expand_abbreviations),
-    Reader("codes", read_codes),
     Reader("formulas", read_formulas),
-    Reader("scales", read_scales, needs_digits=True),
-    Reader("ranges", read_ranges),
-    Reader("dates", read_dates, needs_digits=True),
-    Reader("times", read_times, needs_digits=True),
-    Reader("versions", read_versions, needs_digits=True),
+    Reader("scales", SCALED, needs_digits=True),
+    Reader("times", CLOCK_TIMES, needs_digits=True),
+    Reader("versions", VERSIONS_IN_DIGITS, needs_digits=True),
     Reader("percentages", read_percentages, needs_digits=True),
     Reader("degrees", read_degrees),
-    Reader("decades", read_decades, needs_digits=True),
-    Reader("ordinals", read_ordinals, needs_digits=True),
-    Reader("multiples", read_multiples, needs_digits=True),
+    Reader("ordinals", ORDINALS, needs_digits=True),
     Reader("measures", read_measures),
     Reader("Greek letters", lambda text: name_greek(text, "en")),
-    Reader("signs at numbers", read_signs_at_numbers),
+    Reader("signs at numbers", SIGNS_AT_NUMBERS),
     Reader("roman numerals", read_roman),
-    Reader("letters beside digits", part_from_letters, needs_digits=True),
-    Reader("initials", spell_initials),
-    Reader("years", read_years, needs_digits=True),
-    Reader("numbers", read_numbers, needs_digits=True),
-    Reader("symbols", read_symbols),
+    Reader("letters beside digits", BESIDE_LETTERS, needs_digits=True),
+    Reader("initials", INITIALS),
+    Reader("years", YEARS, needs_digits=True),
+    Reader("numbers", NUMBERS, needs_digits=True),
+    Reader("symbols", SYMBOLS),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_digits, english_number
-from ..spans import SpanClass
+from ..spans import span
 from .labels import is_label
 from .short_words import has_no_vowel, is_abbreviation
 
@@ -124,6 +124,7 @@ _LOOK_BACK = 32  # characters; longer than any abbreviation
 # What expand_abbreviations reads together with its stop.
 _READ_LATER = re.compile(rf"\bFt\Z|(?:[A-Z][a-z]+|\d(?:st|nd|rd|th))\s(?:{_KIND})\Z")
 # Behind an abbreviation: an initial, or another one: "Fed. R.", "Yale Med. Bull.".
+_AMOUNT = re.compile(r"\d|#|[$€£~<>±+-]{1,2}\s?\d")
 _CHAINED = re.compile(r"([A-Z][a-z]{0,4})\.")
 
 
@@ -159,7 +160,7 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
 
 def _goes_on(word: str, text: str, place: int) -> bool:
     """Return whether a word that no table has is an abbreviation, by what is at ``place``."""
-    if text[place].islower() or text[place].isdigit():
+    if text[place].islower() or _AMOUNT.match(text, place):
         return is_abbreviation(word)
     if not word.istitle():
         return False
@@ -203,13 +204,11 @@ def _inner_stop(match: re.Match[str]) -> str | None:
 
 
 INNER_STOPS = (
-    SpanClass(
+    span(
         "stops inside of a sentence",
-        re.compile(
-            r"\.(?<=[A-Za-z]{2}\.)(?:(?P<mark>(?=\)?[,;:]))|(?=\)|\s{1,4}[\"'(]?[a-z\d])|"
-            r"(?=\s[A-Z])(?:(?<=\b[A-Z][a-z]\.)|(?<=\b[A-Z][a-z]{2}\.)|(?<=\b[A-Z][a-z]{3}\.)|"
-            r"(?<=\b[A-Z][a-z]{4}\.)))"
-        ),
+        r"\.(?<=[A-Za-z]{2}\.)(?:(?P<mark>(?=\)?[,;:]))|(?=\)|\s{1,4}(?:[\"'(]?[a-z\d]|[$€£#~<>±+-]))|"
+        r"(?=\s[A-Z])(?:(?<=\b[A-Z][a-z]\.)|(?<=\b[A-Z][a-z]{2}\.)|(?<=\b[A-Z][a-z]{3}\.)|"
+        r"(?<=\b[A-Z][a-z]{4}\.)))",
         _inner_stop,
         without_digits=True,
     ),

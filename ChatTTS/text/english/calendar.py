@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number, english_ordinal, english_year
-from ..readers import Rule, rewrite
-from ..spans import SpanClass
+from ..readers import Rule, rule
+from ..spans import span
 from .abbreviations import MONTHS
 
 MONTH_NAMES = (
@@ -20,7 +20,9 @@ _ANY_CASE = "|".join(
     for month in sorted({*MONTHS, *map(str.lower, MONTHS.values())}, key=len, reverse=True)
     for word in ([] if month in ("mar", "march") else [month])
 )
-_MONTH = rf"(?P<month>(?i:{_ANY_CASE})|May|MAY|March|MARCH|Mar|MAR)\b\.?"
+_MONTH = (
+    rf"(?P<month>(?i:{_ANY_CASE})|May|MAY|may(?= (?:1[1-9]|20)\d\d\b)|March|MARCH|Mar|MAR)\b\.?"
+)
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\b(?![:.,]\d)"
 _YEAR = r"(?P<year>(?:1[1-9]|20)\d\d)\b"
 _BEFORE_YEAR = r"(?:,\s?|\s)"
@@ -59,7 +61,7 @@ def _dashed(match: re.Match[str]) -> str:
 def _month_first(match: re.Match[str]) -> str:
     year = f", {english_year(match['year'])}" if match["year"] else ""
     last = f" to {english_ordinal(match['last'])}" if match["last"] else ""
-    return f"{_month(match)} {_day(match)}{last}{year}"
+    return f"{_month(match)} {_day(match)}{last}{year}{' to ' if match['to'] else ''}"
 
 
 def _day_first(match: re.Match[str]) -> str:
@@ -85,88 +87,61 @@ def _said_year(year: str) -> str:
 
 
 NUMERIC_DATES = (
-    SpanClass(
+    span(
         "days in digits",
-        re.compile(
-            r"(?<![\w./-])(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})"
-            r"(?![\w/-]|\.\d)"
-        ),
+        r"(?<![\w./-])(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2\d{4})"
+        r"(?![\w/-]|\.\d)",
         _numeric,
     ),
-    SpanClass(
+    span(
         "days with a short year",
-        re.compile(
-            r"(?<![\w/.-])(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])/(?P<year>\d\d)"
-            r"(?![\w/])"
-        ),
+        r"(?<![\w/.-])(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])/(?P<year>\d\d)"
+        r"(?![\w/])",
         _short,
     ),
-    SpanClass(
+    span(
         "days behind a hyphen",
-        re.compile(rf"\b{_MONTH}-(?P<day>0?[1-9]|[12]\d|3[01])(?:-{_YEAR})?(?![\w-])"),
+        rf"\b{_MONTH}-(?P<day>0?[1-9]|[12]\d|3[01])(?:-{_YEAR})?(?![\w-])",
         _dashed,
     ),
 )
-_NAMED: list[Rule] = [
-    (
-        re.compile(
-            r"\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?(?=\s(?:1[5-9]|20)\d\d\b)"
-        ),
-        lambda match: MONTHS[match[1].lower()],
-    ),
-    (re.compile(r"(?<=\d )may(?= (?:1[1-9]|20)\d\d\b)"), "May"),
-    (
-        re.compile(
-            rf"\b{_MONTH}\s{_DAY}(?:\sto\s(?P<last>\d\d?)(?!\w|[:.]\d|\s[ap] m))?"
-            rf"(?:{_BEFORE_YEAR}{_YEAR})?"
-        ),
+DATES = (
+    span(
+        "days behind their month",
+        rf"\b{_MONTH}\s{_DAY}(?:(?:\sto\s|\s?[-–]\s?)(?P<last>\d\d?)(?!\w|[:.]\d|\s?[ap]\.?m))?"
+        rf"(?:{_BEFORE_YEAR}{_YEAR})?(?P<to>\s?[-–]\s?(?=[A-Z][a-z]{{2,8}}\.?\s\d))?",
         _month_first,
     ),
-    (
-        re.compile(
-            rf"(?<![\w.,$€£¥])(?P<the>[Tt]he\s)?{_DAY}(?:\sof)?\s{_MONTH}"
-            rf"(?:{_BEFORE_YEAR}{_YEAR})?"
-        ),
+    span(
+        "days before their month",
+        rf"(?<![\w.,$€£¥])(?P<the>[Tt]he\s)?{_DAY}(?:\sof)?\s{_MONTH}"
+        rf"(?:{_BEFORE_YEAR}{_YEAR})?",
         _day_first,
     ),
-]
+    span(
+        "months of a year",
+        r"\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?(?=\s(?:1[5-9]|20)\d\d\b)",
+        lambda match: MONTHS[match[1].lower()],
+    ),
+)
 # "in her 30s", "the 90s" and "temps in the low 70s"; "wait 30s" and "a 30s timeout" are seconds.
 _BEFORE_DECADE = "".join(
     f"(?<={word})|"
     for word in (
         r"\b[Tt]he ", r"\bthese ", r"\bmy ", r"\b[Hh]is ", r"\b[Hh]er ", r"\bour ", r"\byour ",
         r"\btheir ", r"\b[Ee]arly ", r"\b[Ll]ate ", r"\bmid ", r"\b[Mm]id-", r"\blow ", r"\bhigh ",
-        r"\blower ", r"\bupper ", r"\d0s and ", r"\d0s or ", r"\d0s to ",
+        r"\blower ", r"\bupper ", r"\d0s and ", r"\d0s or ", r"\d0s to ", r"\d0s-",
     )
 ).rstrip("|")  # fmt: skip
-_DECADES: list[Rule] = [
-    (
-        re.compile(
-            rf"(?<![\w.])(?:'?((?:1[1-9]|20)\d0)s\b|'(\d0)s\b|(\d0)s(?=\s(?:and|or|to|through)\s\d0s\b)|(?:{_BEFORE_DECADE})(\d0)s\b"
-            r"(?!\s(?:timeout|delay|limit|window|interval|clip|video|wait|break|pause|sprint|mark|"
-            r"cache|TTL)))"
-        ),
+DECADES = (
+    span(
+        "decades",
+        rf"(?<![\w.])(?:'?((?:1[1-9]|20)\d0)s\b|'(\d0)s\b|(\d0)s(?=\s(?:and|or|to|through)\s\d0s\b)|(?:{_BEFORE_DECADE})(\d0)s\b"
+        r"(?!\s(?:timeout|delay|limit|window|interval|clip|video|wait|break|pause|sprint|mark|"
+        r"cache|TTL)))",
         _decade,
     ),
+)
+YEARS: list[Rule] = [
+    rule(r"(?<![\w.,:])(?:1[1-9]|20)\d\d(?!\w|[.,:]\d)", lambda match: english_year(match[0]))
 ]
-_YEARS: list[Rule] = [
-    (
-        re.compile(r"(?<![\w.,:])(?:1[1-9]|20)\d\d(?!\w|[.,:]\d)"),
-        lambda match: english_year(match[0]),
-    )
-]
-
-
-def read_dates(text: str) -> str:
-    """Return ``text`` with the days and years beside names of months as words."""
-    return rewrite(text, _NAMED)
-
-
-def read_decades(text: str) -> str:
-    """Return ``text`` with decades as words: "the 1980s" is the nineteen eighties."""
-    return rewrite(text, _DECADES)
-
-
-def read_years(text: str) -> str:
-    """Return ``text`` with numbers that look like years as years."""
-    return rewrite(text, _YEARS)

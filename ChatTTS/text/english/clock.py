@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..readers import Rule, rewrite
+from ..readers import Rule, rule
 
 
 def _clock(match: re.Match[str]) -> str:
@@ -42,43 +42,30 @@ def counted(number: int, unit: str) -> str:
     return f"{english_number(str(number))} {unit}{'' if number == 1 else 's'}"
 
 
-_HALVES: list[Rule] = [
+HALVES: list[Rule] = [
     # "1:00a.m." and "1 a.m": as they are written most often.
-    (
-        re.compile(r"(?<=\d)\s?([AaPp])\.([Mm])(?:\.|(?![\w.]))"),
-        lambda match: f" {match[1]}.{match[2]}.",
-    ),
-    (re.compile(r"(?<=\d)\.(?=[0-5]\d\s?[AaPp]\.?[Mm]\b)"), ":"),
-    (re.compile(r"(?<=\d)\s?([AaPp])[Mm]\b"), lambda match: f" {match[1].lower()} m"),
+    rule(r"(?<=\d)\s?([AaPp])\.([Mm])(?:\.|(?![\w.]))", lambda match: f" {match[1]}.{match[2]}."),
+    rule(r"(?<=\d)\.(?=[0-5]\d\s?[AaPp]\.?[Mm]\b)", ":"),
+    rule(r"(?<=\d)\s?([AaPp])[Mm]\b", lambda match: f" {match[1].lower()} m"),
 ]
 _TIMES: list[Rule] = [
-    (
-        re.compile(r"(?<![\w:.])(\d{1,3}):([0-5]\d\.\d{1,3})(?![\d:])"),
+    rule(
+        r"(?<![\w:.])(\d{1,3}):([0-5]\d\.\d{1,3})(?![\d:])",
         lambda match: f"{counted(int(match[1]), 'minute')} and {match[2].lstrip('0')} seconds",
     ),
-    (
-        re.compile(
-            r"(?<![\w:.])(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?"
-            r"(?P<half>\s[ap] m\b)?(?![\d:])"
-        ),
+    rule(
+        r"(?<![\w:.])(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?"
+        r"(?P<half>\s[ap] m\b)?(?![\d:])",
         _clock,
     ),
-    (re.compile(r"(?<=\d):(?=\d)"), " to "),
+    rule(r"(?<=\d):(?=\d)", " to "),
 ]
 _HOURS = (
     r"(?P<h>\d{1,3})\s?h(?:rs?|ours?)?\s?(?P<m>\d{1,2})(?:\s?m(?:ins?)?)?(?:\s?(?P<s>\d{1,2})\s?s)?"
 )
 _MINUTES = r"(?P<h>)(?P<m>\d{1,3})\s?m(?:in)?\s?(?P<s>\d{1,2})\s?s(?:ec)?"
 _DURATIONS: list[Rule] = [
-    (re.compile(rf"(?<![\w.:,]){form}(?!\w|[.:]\d)"), _duration) for form in (_HOURS, _MINUTES)
+    rule(rf"(?<![\w.:,]){form}(?!\w|[.:]\d)", _duration) for form in (_HOURS, _MINUTES)
 ]
 
-
-def mark_halves(text: str) -> str:
-    """Return ``text`` with "a.m." and "pm" behind a number in the forms that other readers know."""
-    return rewrite(text, _HALVES)
-
-
-def read_times(text: str) -> str:
-    """Return ``text`` with times of day and durations as words."""
-    return rewrite(text, [*_DURATIONS, *_TIMES])
+CLOCK_TIMES = [*_DURATIONS, *_TIMES]

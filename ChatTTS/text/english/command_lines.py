@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..spans import SpanClass, always
+from ..spans import span
 
 _SIGNS = {
     "~": "tilde", "/": "slash", "\\": "backslash", ".": "dot", ":": "colon", "-": "dash",
@@ -29,29 +29,23 @@ def _say(match: re.Match[str]) -> str:
 
 
 COMMAND_LINES = (
-    SpanClass(
+    span(
         "paths",
-        re.compile(
-            r"(?<![\w./~:\\-])(?:(?:~|\.{1,2})/(?=[\w.*-])|/(?=[a-z][\w.-]{1,30}/[\w.*-]))"
-            r"[\w.*-]{1,60}(?:/[\w.*-]{1,60}){0,16}/?(?<![.-])"
-            r"|(?<![\w./\\])[A-Z]:\\(?:[\w.-]{1,60}(?:\\[\w.-]{1,60}){0,16}(?<![.-]))?",
-            re.ASCII,
-        ),
+        r"(?a)(?<![\w./~:\\-])(?:(?:~|\.{1,2})/(?=[\w.*-])|/(?=[a-z][\w.-]{1,30}/[\w.*-]))"
+        r"[\w.*-]{1,60}(?:/[\w.*-]{1,60}){0,16}/?(?<![.-])"
+        r"|(?<![\w./\\])[A-Z]:\\(?:[\w.-]{1,60}(?:\\[\w.-]{1,60}){0,16}(?<![.-]))?",
         _say,
-        without_digits=True,
     ),
-    SpanClass(
+    span(
         "options",
-        re.compile(
-            r"(?:(?<=\s)(?<![=<>]\s)|(?<=[\"'(\[=])|\A)(?:--[a-z][a-z0-9]{0,30}(?:-[a-z0-9]{1,30}){0,6}|"
-            r"-(?:[a-zA-Z]{1,2}|[a-zA-Z]?\d{1,3}[a-z]|[A-Z][a-z]{2,20}|[A-Z]\d{1,3}))(?![\w'’-])"
-        ),
+        r"(?:(?<=\s)(?<![=<>]\s)|(?<=[\"'(\[=])|\A)(?:--[a-z][a-z0-9]{0,30}(?:-[a-z0-9]{1,30}){0,6}|"
+        r"-(?:[a-zA-Z]{1,2}|[a-zA-Z]?\d{1,3}[a-z]|[A-Z][a-z]{2,20}|[A-Z]\d{1,3}))(?![\w'’-])",
         _say,
         without_digits=True,
     ),
-    SpanClass(
+    span(
         "bounds of versions",
-        re.compile(r"(?:(?<=[\s\"'(@])|\A)\^(?=\d+\.\d)|(?<=\w)~=(?=\d)"),
+        r"(?:(?<=[\s\"'(@])|\A)\^(?=\d+\.\d)|(?<=\w)~=(?=\d)",
         lambda match: f" {_BOUNDS[match[0]]} ",
     ),
 )
@@ -65,27 +59,23 @@ _SIGN_IN_WORD = (
 )
 _IN_WORD = r"[!#-&(-+\--:<-~]"  # ASCII but for quotes, commas and semicolons
 EXPRESSIONS = (
-    SpanClass(
+    span(
         "absolute values",
-        re.compile(r"\|(?<![\w|]\|)(\w{1,8})\|(?![\w|])"),
+        r"\|(?<![\w|]\|)(\w{1,8})\|(?![\w|])",
         lambda match: f"the absolute value of {match[1]}",
-        without_digits=True,
     ),
-    SpanClass(
+    span(
         "words with signs in them",
-        re.compile(
-            rf"(?<![^\s\"'(,;])(?={_IN_WORD}{{0,40}}?(?:{_SIGN_IN_WORD}))"
-            rf"(?={_IN_WORD}{{0,40}}?[A-Za-z]){_IN_WORD}{{1,80}}(?<![.?!:)])",
-            re.ASCII,
-        ),
+        rf"(?a)(?<![^\s\"'(,;])(?={_IN_WORD}{{0,40}}?(?:{_SIGN_IN_WORD}))"
+        rf"(?={_IN_WORD}{{0,40}}?[A-Za-z]){_IN_WORD}{{1,80}}(?<![.?!:)])",
         _say,
         without_digits=True,
     ),
-    SpanClass(
+    span(
         "carets and stars alone",
-        re.compile(r"\*(?= [A-Za-z])(?<=[^\s\d] \*)(?<!\b[a-z] \*)(?<![)\]] \*)|\^(?=\s)(?<!\S\^)"),
+        r"\*(?= [A-Za-z])(?<=[^\s\d] \*)(?<!\b[a-z] \*)(?<![)\]] \*)|\^(?=\s)(?<!\S\^)",
         lambda match: _SIGNS[match[0]],
         without_digits=True,
     ),
-    always("dots before a name", r"\.(?=[A-Za-z]{2})(?<![^\s\"'(]\.)", "dot ", True),
+    span("dots before a name", r"\.(?=[A-Za-z]{2})(?<![^\s\"'(]\.)", "dot "),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..spans import SpanClass, fixed
+from ..spans import span
 
 # The amount itself is read by its own class.
 _AMOUNT = r"(?=\s?[-+−±]?(?:[A-Z]{0,3}[$€£¥₹₩₽₺])?\s?\.?\d)"
@@ -29,64 +29,54 @@ def _minus(match: re.Match[str]) -> str | None:
 
 
 COMPARISONS = (
-    SpanClass("about", re.compile(rf"(?<![\w)\]/~])[~≈]{_AMOUNT}"), fixed("about ")),
-    SpanClass(
+    span("about", rf"(?<![\w)\]/~])[~≈]{_AMOUNT}", "about "),
+    span(
         "differences",
-        re.compile(
-            r"(?<=(?<![\w-])[ijnxyz])-(?=\d{1,3}(?![\w-]))|(?<=\d)-(?=\d{1,3}/[a-z]\b)|"
-            r"(?:(?<=[=<>(])|(?<=[=<>] ))-(?=[a-z]\b)"
-        ),
-        fixed(" minus "),
+        r"(?<=(?<![\w-])[ijnxyz])-(?=\d{1,3}(?![\w-]))|(?<=\d)-(?=\d{1,3}/[a-z]\b)|"
+        r"(?:(?<=[=<>(])|(?<=[=<>] ))-(?=[a-z]\b)",
+        " minus ",
         without_digits=True,
     ),
-    SpanClass(
-        "terms less something",
-        re.compile(r" - (?=\d|[a-z]\b(?!['’]))"),
-        _minus,
-        without_digits=True,
-    ),
+    span("terms less something", r" - (?=\d|[a-z]\b(?!['’]))", _minus, without_digits=True),
     # The bracket behind what it is applied to stays.
-    SpanClass(
+    span(
         "functions",
-        re.compile(r"\b([OΘΩ])\((?=[\w√])|\b([fgh])\((?=[a-z]\))"),
+        r"\b([OΘΩ])\((?=[\w√])|\b([fgh])\((?=[a-z]\))",
         lambda match: f"{match[1] or match[2]} of ",
-        without_digits=True,
     ),
-    SpanClass(
+    span(
         "statistics",
-        re.compile(r"\b([FtrZ])\((?=\d{1,3}(?:, ?\d{1,4})?\)\s?[=<>])"),
+        r"\b([FtrZ])\((?=\d{1,3}(?:, ?\d{1,4})?\)\s?[=<>])",
         lambda match: f"{match[1]} of ",
     ),
-    SpanClass(
+    span(
         "remainders",
-        re.compile(r"(?:(?<=\b[A-Za-z])|(?<=[)\]])) % (?=[\w(])|(?<=[A-Za-z]) % (?=\d)"),
-        fixed(" modulo "),
+        r"(?:(?<=\b[A-Za-z])|(?<=[)\]])) % (?=[\w(])|(?<=[A-Za-z]) % (?=\d)",
+        " modulo ",
         without_digits=True,
     ),
-    SpanClass(
+    span(
         "arrows",
-        re.compile(
-            r"(?<=\d)\s?-{1,2}>\s?(?=[\d.$€£-])|(?<=\d[A-Za-z%])-{1,2}>(?=\d)|(?<=\S)\s-{1,2}>\s(?=\S)"
-        ),
-        fixed(" to "),
+        r"(?<=\d)\s?-{1,2}>\s?(?=[\d.$€£-])|(?<=\d[A-Za-z%])-{1,2}>(?=\d)|(?<=\S)\s-{1,2}>\s(?=\S)",
+        " to ",
         without_digits=True,
     ),
-    SpanClass(
-        "quotients",
-        re.compile(r"(?<![\w/])(?<=[\s(=-])(\d{1,3}|[xyzuvkq])/(?!\1)([xyzuvkq])(?![\w/])"),
+    span(
+        "quotients of unknowns",
+        r"(?<![\w/])(?<=[\s(=-])(\d{1,3}|[xyzuvkq])/(?!\1)([xyzuvkq])(?![\w/])",
         _over,
         without_digits=True,
     ),
-    SpanClass(
+    span(
         "less than",
-        re.compile(rf"(?<=\s)<(?=\s)|{_UNKNOWN}<(?=[a-z0-9]\b)|(?<!<)<{_AMOUNT}"),
-        fixed(" less than "),
+        rf"(?<=\s)<(?=\s)|{_UNKNOWN}<(?=[a-z0-9]\b)|(?<!<)<{_AMOUNT}",
+        " less than ",
         without_digits=True,
     ),
-    SpanClass(
+    span(
         "more than",
-        re.compile(rf"(?<=\s)>(?=\s)|{_UNKNOWN}>(?=[a-z0-9]\b)|(?<![-=<>])>{_AMOUNT}"),
-        fixed(" more than "),
+        rf"(?<=\s)>(?=\s)|{_UNKNOWN}>(?=[a-z0-9]\b)|(?<![-=<>])>{_AMOUNT}",
+        " more than ",
         without_digits=True,
     ),
 )

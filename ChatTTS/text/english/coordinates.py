@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..spans import SpanClass
+from ..spans import span
 from .clock import counted
 
 _WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
@@ -36,44 +36,38 @@ def _say_feet(match: re.Match[str]) -> str:
 
 
 COORDINATES = (
-    SpanClass(
+    span(
         "angles",
-        re.compile(
-            r"(?<![\w.])(?P<minus>(?<![)])[-−])?(?P<degrees>\d{1,3}(?:\.\d{1,8})?)\s?°\s?"
-            rf"(?:(?P<minutes>\d{{1,2}}(?:\.\d{{1,6}})?){_PRIME}\s?"
-            r"(?:(?P<seconds>\d{1,2}(?:\.\d{1,6})?)(?:″|\"|''))?"
-            rf"{_WAY}|\s?(?P<only>[NSEW])\b)"
-        ),
+        r"(?<![\w.])(?P<minus>(?<![)])[-−])?(?P<degrees>\d{1,3}(?:\.\d{1,8})?)\s?°\s?"
+        rf"(?:(?P<minutes>\d{{1,2}}(?:\.\d{{1,6}})?){_PRIME}\s?"
+        r"(?:(?P<seconds>\d{1,2}(?:\.\d{1,6})?)(?:″|\"|''))?"
+        rf"{_WAY}|\s?(?P<only>[NSEW])\b)",
         lambda match: (
             f"{_unit(match['degrees'], 'degree')} {_WAYS[match['only']]}"
             if match["only"]
             else _say_angle(match)
         ),
     ),
-    SpanClass(
+    span(
         "sizes with a side",
-        re.compile(
-            r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)\s?(?:\"|″|”|''|in\.?)\s?([WDHL])\b(\s?[x×]\s?(?=\d))?"
-        ),
+        r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)\s?(?:\"|″|”|''|in\.?)\s?([WDHL])\b(\s?[x×]\s?(?=\d))?",
         lambda match: (
             f"{_unit(match[1], 'inch', 'inches')} {_SIDES[match[2]]}{' by ' if match[3] else ''}"
         ),
     ),
-    SpanClass(
+    span(
         "feet and inches",
-        re.compile(
-            r"(?<![\w.])(?P<feet>\d{1,3})′(?:\s?(?P<inches>\d{1,2}(?:\.\d)?)(?:″|\")|" + _LONG + ")"
-        ),
+        r"(?<![\w.])(?P<feet>\d{1,3})′(?:\s?(?P<inches>\d{1,2}(?:\.\d)?)(?:″|\")|" + _LONG + ")",
         _say_feet,
     ),
-    SpanClass(
+    span(
         "minutes of an angle",
-        re.compile(r"(?<![\w.])(\d{1,3})′"),
+        r"(?<![\w.])(\d{1,3})′",
         lambda match: counted(int(match[1]), "minute"),
     ),
-    SpanClass(
+    span(
         "double primes",
-        re.compile(r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)″"),
+        r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)″",
         lambda match: _unit(match[1], "inch", "inches"),
     ),
 )

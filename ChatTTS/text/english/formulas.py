@@ -5,31 +5,29 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..readers import Rule, rewrite
+from ..readers import Rule, rewrite, rule
 
 _POWERS = {"2": " squared", "3": " cubed"}
 _POWER = re.compile(r"\s?\^\s?(?P<exponent>-?\d+(?:\.\d+)?|[a-z]\b)")
 _SIGNS: list[Rule] = [
-    (re.compile(r"(?<=\d)\s?/\s?(?=\d+\s*=)"), " divided by "),
-    (re.compile(r"(?<=[\w)\]])\s?\*\*\s?(?=[\w(-])"), "^"),
-    (re.compile(r"==+"), "="),
-    (re.compile(r"\s?(?:>=|=>)\s?"), " ≥ "),
-    (re.compile(r"\s?<=\s?"), " ≤ "),
-    (re.compile(r"\s?(?:!=|<>)\s?"), " ≠ "),
-    (re.compile(r"(?<=\d)\s?[x×]\s?(?=\d+\s*=)"), " times "),
+    rule(r"(?<=\d)\s?/\s?(?=\d+\s*=)", " divided by "),
+    rule(r"(?<=[\w)\]])\s?\*\*\s?(?=[\w(-])", "^"),
+    rule(r"==+", "="),
+    rule(r"\s?(?:>=|=>)\s?", " ≥ "),
+    rule(r"\s?<=\s?", " ≤ "),
+    rule(r"\s?(?:!=|<>)\s?", " ≠ "),
+    rule(r"(?<=\d)\s?[x×]\s?(?=\d+\s*=)", " times "),
     # Two letters that are multiplied: E=mc² and F = ma.
-    (re.compile(r"(?<=\b[A-Za-z])(\s?=\s?)([a-z])([a-z])(?![A-Za-z])"), r"\1\2 \3"),
+    rule(r"(?<=\b[A-Za-z])(\s?=\s?)([a-z])([a-z])(?![A-Za-z])", r"\1\2 \3"),
     # gt² and mv²: capitals are no units ("½gt²" has no grams).
-    (
-        re.compile(r"(?<![A-Za-z])(?!km|cm|mm|dm|nm|ft|mi|yd|in|um)([a-z])([a-z])(?=\^)"),
+    rule(
+        r"(?<![A-Za-z])(?!km|cm|mm|dm|nm|ft|mi|yd|in|um)([a-z])([a-z])(?=\^)",
         lambda match: f" {match[1].upper()} {match[2].upper()}",
     ),
     # 1e-5 and 2.5E6
-    (
-        re.compile(
-            r"(?<![\w.])(\d+(?:\.\d+)?)(?:e(?=[+-]?\d)|E(?=[+-]\d)|(?<=\.\d)E(?=\d))\+?(-?\d{1,3})\b"
-        ),
-        r"\1 times ten to the power of \2",
+    rule(
+        r"(?<![\w.])(\d+(?:\.\d+)?)(?:e(?=[+-]?\d)|E(?=[+-]\d)|(?<=\.\d)E(?=\d))\+?(-?\d{1,3})\b",
+        lambda match: f"{match[1]} times ten to the power of {match[2].replace('-', 'minus ')}",
     ),
 ]
 

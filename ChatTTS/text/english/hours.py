@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..spans import SpanClass, fixed
+from ..spans import span
 from .clock import say_hour
 
 
@@ -20,22 +20,19 @@ def _say_four(match: re.Match[str]) -> str:
 
 
 HOURS = (
-    SpanClass("working days", re.compile(r"\bM[-–]F\b(?=,?\s\d)"), fixed("Monday to Friday")),
-    SpanClass(
+    span("working days", r"\bM[-–]F\b(?=,?\s\d)", "Monday to Friday"),
+    span(
         "hours in four digits",
-        re.compile(
-            r"(?<![\w.,$-])(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)\s?"
-            r"(?:h|hrs|hours)\b(?!\s?\d)"
-        ),
+        r"(?<![\w.,$-])(?P<hour>[01]\d|2[0-4])(?P<minute>[0-5]\d)\s?"
+        r"(?:h|hrs|hours)\b(?!\s?\d)",
         _say_four,
     ),
-    SpanClass(
+    span(
         "halves in one letter",
-        re.compile(
-            r"(?<![\w:.])(?P<hour>1[0-2]|[1-9])(?::(?P<minute>[0-5]\d)\s?|(?:(?<=@\d)|(?<=@ \d)|"
-            r"(?<=\bat \d)|(?<=\bto \d)|(?<=-\d)|(?<=@\d\d)|(?<=@ \d\d)|(?<=\bat \d\d)))"
-            r"(?P<half>[ap])(?!\w|[.'’]\w)"
-        ),
+        r"(?<![\w:.])(?P<hour>1[0-2]|[1-9])(?::(?P<minute>[0-5]\d)\s?|(?:(?<=@\d)|(?<=@ \d)|"
+        r"(?<=\bat \d)|(?<=\bto \d)|(?<=-\d)|(?<=@\d\d)|(?<=@ \d\d)|(?<=\bat \d\d)|"
+        r"(?=[ap][-–]\d{1,2}(?::\d\d)?[ap]\b)))"
+        r"(?P<half>[ap])(?!\w|[.'’]\w)",
         lambda match: say_hour(int(match["hour"]), match["minute"] or "00", f" {match['half']} m"),
     ),
 )

@@ -7,7 +7,7 @@ import re
 from ..numbers import english_number
 from ..readers import either
 from ..roman import LONGER, value_of
-from ..spans import SpanClass
+from ..spans import span
 from .stops import may_end_sentence
 
 # Parts of books and buildings, roads and the like: a number or a roman numeral follows.
@@ -185,45 +185,31 @@ def _roman(numeral: str) -> str:
 
 
 LABELS = (
-    SpanClass(
+    span(
         "labels with a roman numeral",
-        re.compile(
-            rf"(?<![\w.])(?P<noun>(?i:{either(set(_NAMED) - {'no'})}))\.\s(?P<numeral>{_ROMAN})"
-        ),
+        rf"(?<![\w.])(?P<noun>(?i:{either(set(_NAMED) - {'no'})}))\.\s(?P<numeral>{_ROMAN})",
         _say_roman,
-        without_digits=True,
     ),
-    SpanClass(
+    span(
         "pages before a text",
-        re.compile(
-            r"\b(?P<noun>pp?)\.\s(?P<first>[ivxl]{1,7})(?:\s?[-–—]\s?(?P<last>[ivxl]{1,7}))?\b"
-        ),
+        r"\b(?P<noun>pp?)\.\s(?P<first>[ivxl]{1,7})(?:\s?[-–—]\s?(?P<last>[ivxl]{1,7}))?\b",
         _say_pages,
-        without_digits=True,
     ),
-    SpanClass(
-        "labels",
-        re.compile(rf"(?<![\w.])(?:{either(_ALL)})\.(?![A-Za-z]|\.\.)", re.IGNORECASE),
-        _say,
-        without_digits=True,
-    ),
-    SpanClass(
+    span("labels", rf"(?i)(?<![\w.])(?:{either(_ALL)})\.(?![A-Za-z]|\.\.)", _say),
+    span(
         "each",
-        re.compile(r"(?<=\w )ea(?:\.|(?=\s?[,;)]|\Z))(?!\w)"),
+        r"(?<=\w )ea(?:\.|(?=\s?[,;)]|\Z))(?!\w)",
         lambda match: "each." if may_end_sentence(match.string, match.end()) else "each",
-        without_digits=True,
     ),
     # "Cat. No. 12": of what, the text does not say in full, but its stop ends no sentence.
-    SpanClass(
+    span(
         "abbreviations before a number",
-        re.compile(r"\b([A-Z][a-z]{1,4}|L)\.(?=\s[Nn]os?\.\s?\d)"),
+        r"\b([A-Z][a-z]{1,4}|L)\.(?=\s[Nn]os?\.\s?\d)",
         lambda match: match[1],
     ),
-    SpanClass(
+    span(
         "labels without a full stop",
-        re.compile(
-            r"\b(?:Rte|Rt|Hwy|Flt|Rm|Bldg|Vol|Fig|Ch|Chap|Sec|Pg|Apt|Ste|Ext|Pt|Bk|Ep)(?=\s\d)"
-        ),
+        r"\b(?:Rte|Rt|Hwy|Flt|Rm|Bldg|Vol|Fig|Ch|Chap|Sec|Pg|Apt|Ste|Ext|Pt|Bk|Ep)(?=\s\d)",
         lambda match: _NAMED[match[0].lower()],
     ),
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from ..spans import SpanClass
+from ..spans import span
 
 _ACCIDENTALS = {"#": "sharp", "♯": "sharp", "♭": "flat", "♮": "natural"}
 _SHAPES = {
@@ -19,16 +17,15 @@ _SHAPES = {
 }  # fmt: skip
 
 LETTER_SIGNS = (
-    SpanClass(
+    span(
         "notes and languages",
-        re.compile(r"(?<![\w#&])([A-GJQX])([#♯♭♮])(?![\w#♯♭♮]*[\d#]{2})"),
+        r"(?<![\w#&])([A-GJQX])([#♯♭♮])(?![\w#♯♭♮]*[\d#]{2})",
         lambda match: f"{match[1]} {_ACCIDENTALS[match[2]]}",
         without_digits=True,
     ),
-    SpanClass(
+    span(
         "signs of geometry and logic",
-        re.compile(f"[{''.join(_SHAPES)}]"),
+        f"[{''.join(_SHAPES)}]",
         lambda match: f" {_SHAPES[match[0]]} ",
-        without_digits=True,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..readers import Rule, either, rewrite
+from ..readers import Rule, either, rewrite, rule
 from .amounts import NUMBER
 
 _SIMPLE = {
@@ -100,27 +100,25 @@ _AMOUNT_BEFORE_RANGE = re.compile(
     rf"(?<![\w.,])\d{{4}}(?= to {NUMBER}\s?(?:{either(_SIMPLE)})(?![\w/']))"
 )
 _PER: list[Rule] = [
-    (
-        re.compile(rf"(?<=\d)\s?/\s?({either(_DIVISORS)})(?![\w/'])"),
+    rule(
+        rf"(?<=\d)\s?/\s?({either(_DIVISORS)})(?![\w/'])",
         lambda match: f" per {_DIVISORS[match[1]]}",
     ),
-    (
-        re.compile(
-            r"(?<=\bper )(kg|mg|lb|oz|qt|gal|mi|km|ft|hr|min|sec|yr|mo|wk|mL|ml)\b(?!\.?\w)"
-            r"(?:\.(?=\s[a-z]))?"
-        ),
+    rule(
+        r"(?<=\bper )(kg|mg|lb|oz|qt|gal|mi|km|ft|hr|min|sec|yr|mo|wk|mL|ml)\b(?!\.?\w)"
+        r"(?:\.(?=\s[a-z]))?",
         lambda match: _DIVISORS[match[1]],
     ),
-    (
-        re.compile(r"(?<=\d )([a-z]{3,}s)\.?\s?/\s?(s|sec|min|h|hr|hour|day|week|month|year)\b"),
+    rule(
+        r"(?<=\d )([a-z]{3,}s)\.?\s?/\s?(s|sec|min|h|hr|hour|day|week|month|year)\b",
         lambda match: f"{match[1]} per {_DIVISORS[match[2]]}",
     ),
-    (
-        re.compile(rf"(\bper [a-z]{{1,12}})/({either(_DIVISORS)})(?!\w)"),
+    rule(
+        rf"(\bper [a-z]{{1,12}})/({either(_DIVISORS)})(?!\w)",
         lambda match: f"{match[1]} per {_DIVISORS[match[2]]}",
     ),
     # A unit that is not known: "3.5 deg2".
-    (re.compile(r"(?<=\d )(?<!\d{4} )(?!mp|v|h)([a-z]{2,4})2(?![\w.])"), r"\1 squared"),
+    rule(r"(?<=\d )(?<!\d{4} )(?!mp|v|h)([a-z]{2,4})2(?![\w.])", r"\1 squared"),
 ]
 _FEET = re.compile(r"(?<![\w'])(\d{1,2})'\s?(\d{1,2})(?:\"|''|(?=\s+tall))")
 # A number like a year has no inches: it ends a quotation that began on another line.

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import english_number
 from ..readers import either
-from ..spans import SpanClass
+from ..spans import span
 from .clock import counted
 
 _DOSED = {
@@ -36,35 +36,28 @@ def _say_every(match: re.Match[str]) -> str:
 
 
 MEDICINE = (
-    SpanClass(
+    span(
         "intervals of doses",
-        re.compile(
-            r"\b[qQ]\s?(?P<first>\d{1,2})(?:\s?[-–]\s?(?P<last>\d{1,2}))?\s?"
-            rf"(?P<unit>{either(_EVERY)})\b"
-        ),
+        r"\b[qQ]\s?(?P<first>\d{1,2})(?:\s?[-–]\s?(?P<last>\d{1,2}))?\s?"
+        rf"(?P<unit>{either(_EVERY)})\b",
         _say_every,
     ),
-    SpanClass(
-        "as needed", re.compile(r"\b(?:prn|PRN)\b"), lambda _: "as needed", without_digits=True
-    ),
-    SpanClass(
+    span("as needed", r"\b(?:prn|PRN)\b", "as needed"),
+    span(
         "ways and times of doses",
-        re.compile(rf"(?<=\s)(?:{either(_DOSED)}|{either(map(str.upper, _DOSED))})\b"),
+        rf"(?<=\s)(?:{either(_DOSED)}|{either(map(str.upper, _DOSED))})\b",
         _say_dosed,
-        without_digits=True,
     ),
-    SpanClass(
+    span(
         "weeks and days",
-        re.compile(r"(?<![\w.])(\d{1,2})w\s?([0-6])d\b"),
+        r"(?<![\w.])(\d{1,2})w\s?([0-6])d\b",
         lambda match: f"{counted(int(match[1]), 'week')} {counted(int(match[2]), 'day')}",
     ),
-    SpanClass(
+    span(
         "the patient",
-        re.compile(
-            r"(?<!\d )(?<!\bone )\b[Pp]t\.?(?=\s(?:is|was|has|had|denies|reports|states|presents|"
-            r"complains|c/o|will|may|can|seen|admitted|discharged)\b)"
-        ),
-        lambda match: "patient",
+        r"(?<!\d )(?<!\bone )\b[Pp]t\.?(?=\s(?:is|was|has|had|denies|reports|states|presents|"
+        r"complains|c/o|will|may|can|seen|admitted|discharged)\b)",
+        "patient",
         without_digits=True,
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number, english_ordinal
-from ..spans import SpanClass
+from ..spans import span
 from .fractions import say_parts
 
 _PARTS = r"(?P<above>\d{1,2})/(?P<below>2|3|4|5|6|8|10|12|16|32|64)(?!\d|/|\.\d)"
@@ -36,25 +36,21 @@ def _say(match: re.Match[str]) -> str | None:
 
 
 MIXED_NUMBERS = (
-    SpanClass(
+    span(
         "parts of an inch",
-        re.compile(
-            rf"(?<![\w/.,])(?:(?P<side>\d{{1,3}})\s?x\s?)?(?:(?P<whole>\d{{1,3}})(?:-|\s))?"
-            rf"{_PARTS}(?P<inch>{_INCH})"
-        ),
+        rf"(?<![\w/.,])(?:(?P<side>\d{{1,3}})\s?x\s?)?(?:(?P<whole>\d{{1,3}})(?:-|\s))?"
+        rf"{_PARTS}(?P<inch>{_INCH})",
         _say,
     ),
-    SpanClass(
+    span(
         "parts of a second",
-        re.compile(r"(?<![\w/.,])1/(\d{2,5})\s?(?:s|sec)\b(?!\w)"),
+        r"(?<![\w/.,])1/(\d{2,5})\s?(?:s|sec)\b(?!\w)",
         lambda match: f"one {english_ordinal(match[1])} of a second",
     ),
-    SpanClass(
+    span(
         "mixed numbers",
-        re.compile(
-            rf"(?<![\w/.,-])(?:(?P<side>\d{{1,3}})\s?x\s?)?(?P<whole>\d{{1,3}})-{_PARTS}"
-            r"(?P<inch>(?!))?"
-        ),
+        rf"(?<![\w/.,-])(?:(?P<side>\d{{1,3}})\s?x\s?)?(?P<whole>\d{{1,3}})-{_PARTS}"
+        r"(?P<inch>(?!))?",
         _say,
     ),
 )

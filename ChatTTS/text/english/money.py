@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ..numbers import english_number
 from ..readers import either
-from ..spans import SpanClass
+from ..spans import span
 from .amounts import NUMBER, SCALES
 
 
@@ -171,6 +171,6 @@ def _amount(amount: str, scale: str | None, currency: _Currency) -> str:
 
 
 MONEY = (
-    SpanClass("amounts of money", _BEFORE, _say),
-    SpanClass("amounts before their currency", _BEHIND, _say),
+    span("amounts of money", _BEFORE, _say),
+    span("amounts before their currency", _BEHIND, _say),
 )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from ..numbers import english_number
-from ..spans import SpanClass, fixed
+from ..spans import span
 from .clock import counted
 
 _SHORT = {"h": "hour", "d": "day", "wk": "week", "mo": "month"}
@@ -15,19 +13,15 @@ _REPEATED = (
 )
 
 MULTIPLES = (
-    SpanClass(
+    span(
         "so many hours or days",
-        re.compile(r"(?<![\d\s])\sx\s?(\d{1,3})\s?(h|d|wks?|mos?)\b(?!\.?\w)"),
+        r"(?<![\d\s])\sx\s?(\d{1,3})\s?(h|d|wks?|mos?)\b(?!\.?\w)",
         lambda match: f" for {counted(int(match[1]), _SHORT[match[2].rstrip('s')])}",
     ),
-    SpanClass(
-        "so long",
-        re.compile(rf"(?<![\d\s])\sx\s?(?=\d{{1,3}}(?:-\d{{1,3}})?{_REPEATED})"),
-        fixed(" for "),
-    ),
-    SpanClass(
+    span("so long", rf"(?<![\d\s])\sx\s?(?=\d{{1,3}}(?:-\d{{1,3}})?{_REPEATED})", " for "),
+    span(
         "so often",
-        re.compile(r"(?<=[^\d\s]\s)x([1-9])(?![\w.-]|\s?[=x])"),
+        r"(?<=[^\d\s]\s)x([1-9])(?![\w.-]|\s?[=x])",
         lambda match: f"times {english_number(match[1])}",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_digits, english_number
-from ..spans import SpanClass
+from ..spans import span
 from .codes import say_in_pairs, spelled
 
 _ADDRESS = re.compile(
@@ -38,6 +38,6 @@ def _say_groups(match: re.Match[str]) -> str:
 
 
 NETWORKS = (
-    SpanClass("addresses of machines", _ADDRESS, _say_address),
-    SpanClass("addresses in groups", _GROUPS, _say_groups),
+    span("addresses of machines", _ADDRESS, _say_address),
+    span("addresses in groups", _GROUPS, _say_groups),
 )

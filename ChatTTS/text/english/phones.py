@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_digits
-from ..spans import SpanClass
+from ..spans import span
 
 
 def _grouped(match: re.Match[str]) -> str:
@@ -20,34 +20,28 @@ def _vanity(match: re.Match[str]) -> str:
 
 
 PHONES = (
-    SpanClass(
+    span(
         "numbers with a word",
-        re.compile(
-            r"\b1-(8\d\d)-((?:[A-Z0-9]{1,9}-){0,5}[A-Z][A-Z0-9]{0,9}(?:-[A-Z0-9]{1,9}){0,5})\b"
-        ),
+        r"\b1-(8\d\d)-((?:[A-Z0-9]{1,9}-){0,5}[A-Z][A-Z0-9]{0,9}(?:-[A-Z0-9]{1,9}){0,5})\b",
         _vanity,
     ),
-    SpanClass(
+    span(
         "numbers to dial",
-        re.compile(
-            r"\b((?:[Dd]ial(?:l?ed|l?ing)?|[Cc]all(?:ed|ing)?|[Tt]ext|[Rr]ing|phone)\s)(\d{3,6})(?!\w|%|[.,:/-]\d|"
-            r"\s(?:[a-z]{2,}s|people|times|o'clock)\b)"
-        ),
+        r"\b((?:[Dd]ial(?:l?ed|l?ing)?|[Cc]all(?:ed|ing)?|[Tt]ext|[Rr]ing|phone)\s)(\d{3,6})(?!\w|%|[.,:/-]\d|"
+        r"\s(?:[a-z]{2,}s|people|times|o'clock)\b)",
         lambda match: match[1] + english_digits(match[2]),
     ),
-    SpanClass(
+    span(
         "telephone numbers",
-        re.compile(
-            r"(?<![\w.])(?:(?:\+\d{1,3}|1)[\s.-]?)?(?:\(\d{2,4}\)[\s-]?|\b\d{3}[\s.-])\d{3}"
-            r"[\s.-]\d{4}\b(?:-\d{1,4}\b)?"
-            r"|(?<![\w.+])\+\d[\d\s()-]{6,20}\d\b"
-            # A zero, the area and one or two groups: 07700 900123 and 020 7946 0958. A day and a
-            # year, "05 2024", have fewer digits.
-            r"|(?<![\w.-])(?<!\b[A-Z]{2} )(?=\(?(?:\d[\s)-]{0,2}){9})"
-            r"\(?0\d{1,5}\)?(?:[\s-]\d{3,8}){1,3}(?![\w%]|[.,:/-]\d)"
-            r"|(?<![\w.-])(?:\d{3}-\d{4}|(?:(?=(?:\d-?){7})|(?=\d\d-\d\d-\d\d\b))"
-            r"\d{2,}(?:-\d+){2,})\b(?!-)"
-        ),
+        r"(?<![\w.])(?:(?:\+\d{1,3}|1)[\s.-]?)?(?:\(\d{2,4}\)[\s-]?|\b\d{3}[\s.-])\d{3}"
+        r"[\s.-]\d{4}\b(?:-\d{1,4}\b)?"
+        r"|(?<![\w.+])\+\d[\d\s()-]{6,20}\d\b"
+        # A zero, the area and one or two groups: 07700 900123 and 020 7946 0958. A day and a
+        # year, "05 2024", have fewer digits.
+        r"|(?<![\w.-])(?<!\b[A-Z]{2} )(?=\(?(?:\d[\s)-]{0,2}){9})"
+        r"\(?0\d{1,5}\)?(?:[\s-]\d{3,8}){1,3}(?![\w%]|[.,:/-]\d)"
+        r"|(?<![\w.-])(?:\d{3}-\d{4}|(?:(?=(?:\d-?){7})|(?=\d\d-\d\d-\d\d\b))"
+        r"\d{2,}(?:-\d+){2,})\b(?!-)",
         _grouped,
     ),
 )

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import english_number
 from ..readers import either
-from ..spans import SpanClass, fixed
+from ..spans import span
 from .abbreviations import STATES
 from .codes import say_in_pairs
 from .stops import may_end_sentence
@@ -42,36 +42,27 @@ def _say_road(match: re.Match[str]) -> str:
 
 
 PLACES = (
-    SpanClass(
+    span(
         "states",
-        re.compile(rf"(?:(?<=[a-z.], )|(?<=\b[DRI]-))({either(_STATES)})\."),
+        rf"(?:(?<=[a-z.], )|(?<=\b[DRI]-))({either(_STATES)})\.",
         _say_state,
-        without_digits=True,
     ),
-    SpanClass(
+    span(
         "seats of a parliament",
-        re.compile(rf"(?<=\([DRI]-)({either(STATES)})(?:-(\d{{1,2}}))?(?=\))"),
+        rf"(?<=\([DRI]-)({either(STATES)})(?:-(\d{{1,2}}))?(?=\))",
         _say_seat,
         without_digits=True,
     ),
-    SpanClass(
+    span(
         "counties",
-        re.compile(rf"\bCo\.(?=,\s(?:{either(_STATES)}|{either(STATES)})\b)"),
-        fixed("county"),
-        without_digits=True,
+        rf"\bCo\.(?=,\s(?:{either(_STATES)}|{either(STATES)})\b)",
+        "county",
     ),
-    SpanClass(
-        "a city in a district",
-        re.compile(r"\bWash\.(?=,? D\.?C\b)"),
-        fixed("Washington"),
-        without_digits=True,
-    ),
-    SpanClass(
+    span("a city in a district", r"\bWash\.(?=,? D\.?C\b)", "Washington"),
+    span(
         "roads",
-        re.compile(
-            r"\b(?P<road>(?:I|US)(?=-)|SR|CR)[- ]?(?P<number>\d{1,3})\b(?!-\d)"
-            r"(?:\s(?P<bound>[NSEW]B?)\b(?!\.[A-Za-z]))?"
-        ),
+        r"\b(?P<road>(?:I|US)(?=-)|SR|CR)[- ]?(?P<number>\d{1,3})\b(?!-\d)"
+        r"(?:\s(?P<bound>[NSEW]B?)\b(?!\.[A-Za-z]))?",
         _say_road,
     ),
 )

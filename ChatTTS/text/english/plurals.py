@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..spans import SpanClass
+from ..spans import span
 from .codes import say_in_pairs
 
 
@@ -32,20 +32,12 @@ _MANY = {
 
 PLURALS = (
     # "W26s" is a measure.
-    SpanClass(
-        "names in the plural",
-        re.compile(r"\b(?!W\d)([A-Z]{1,4})-?(\d{1,4})s\b(?!-)"),
-        _named,
-    ),
-    SpanClass("sizes in the plural", re.compile(r"(?<![\w.])(\d{1,2})x(\d{1,2})s\b"), _crossed),
-    SpanClass(
+    span("names in the plural", r"\b(?!W\d)([A-Z]{1,4})-?(\d{1,4})s\b(?!-)", _named),
+    span("sizes in the plural", r"(?<![\w.])(\d{1,2})x(\d{1,2})s\b", _crossed),
+    span(
         "many",
-        re.compile(r"(?<![\w.,])(10|100|1,?000|10,?000|100,?000)s(?=\sof\b)"),
+        r"(?<![\w.,])(?=\d)(10|100|1,?000|10,?000|100,?000)s(?=\sof\b)",
         lambda match: _MANY[match[1].replace(",", "")],
     ),
-    SpanClass(
-        "aircraft",
-        re.compile(r"(?<![\w.,$])(7\d7)s\b"),
-        lambda match: _plural(say_in_pairs(match[1])),
-    ),
+    span("aircraft", r"(?<![\w.,$])(7\d7)s\b", lambda match: _plural(say_in_pairs(match[1]))),
 )

@@ -1,11 +1,13 @@
-"""Read ranges, differences, negative numbers and versions in English."""
+"""Ranges, differences, negative numbers and versions in English."""
 
 from __future__ import annotations
 
 import re
 
 from ..numbers import english_number, english_ordinal
-from ..readers import Rule, rewrite
+from ..readers import Rule, rule
+from ..spans import span
+from .abbreviations import MONTHS
 
 
 def _version(match: re.Match[str]) -> str:
@@ -15,57 +17,33 @@ def _version(match: re.Match[str]) -> str:
     return ("version " if match[1] else "") + " point ".join(map(english_number, parts))
 
 
-_MONTH = r"(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)"
-_RANGES: list[Rule] = [
-    (re.compile(rf"\b({_MONTH})\.?[-–](?={_MONTH}\b)"), r"\1 to "),
-    (
-        re.compile(
-            rf"(\b{_MONTH}[a-z]{{0,6}}\.?\s\d{{1,2}})\s?[-–]\s?(?={_MONTH}[a-z]{{0,6}}\.?\s\d)"
-        ),
-        r"\1 to ",
+_MONTH = "Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec"
+RANGES = (
+    span(
+        "months to months",
+        rf"\b({_MONTH})\.?[-–]({_MONTH})\b(?:\.(?=\s[a-z\d]))?",
+        lambda match: " to ".join(MONTHS.get(each.lower(), each) for each in match.groups()),
+        without_digits=True,
     ),
-    (re.compile(r"(?<=\d(?:st|nd|rd|th))[-–](?=\d{1,3}(?:st|nd|rd|th)\b)"), " to "),
-    (re.compile(r"(?:(?<=\b[A-Z]\d)|(?<=\b[A-Z]\d\d))[-–](?=[A-Z]\d{1,2}\b)"), " to "),
-    (re.compile(r"(?<=\d)\s?-\s?(?=\d+\s*=)"), " minus "),
-    (
-        re.compile(
-            r"(?:(?<=[\d%])|(?<=\d[skKmMbB])|(?<=\d [ap] m))(?:[-–—~]|\s[-–—~]\s)(?=[$€£¥]?\d)"
-        ),
+    span("ordinals to ordinals", r"(?<=\d(?:st|nd|rd|th))[-–](?=\d{1,3}(?:st|nd|rd|th)\b)", " to "),
+    span("names to names", r"(?:(?<=\b[A-Z]\d)|(?<=\b[A-Z]\d\d))[-–](?=[A-Z]\d{1,2}\b)", " to "),
+    span("differences of numbers", r"(?<=\d)\s?-\s?(?=\d+\s*=)", " minus "),
+    span(
+        "numbers to numbers",  # but for the code of a place: "TX 78701-1234"
+        r"(?<!\b[A-Z]{2} \d{5})(?:(?<=[\d%])|(?<=\d[skKmMbB])|(?<=\d[aApP][mM])|(?<=\d [aApP][mM])|"
+        r"(?<=\d[ap]\.m\.)|(?<=\d [ap]\.m\.))(?:[-–—~]|\s[-–—~]\s)(?=[$€£¥]?\d)",
         " to ",
     ),
-    (re.compile(r"(?<![\w)])[-−](?=\.?\d|[$€£¥₹₩]\d)"), " minus "),
-]
-_VERSIONS: list[Rule] = [(re.compile(r"(?<![\w.])(v\.?\s?)?(\d+(?:\.\d+)*)(?!\w)"), _version)]
-_ORDINALS: list[Rule] = [
-    (
-        re.compile(
-            r"(?<![\w.])(?:\d{1,3}(?:,\d{3}){1,6}|\d{1,20})(?:(?<=1\d)th|(?<=[04-9])th"
-            r"|(?<!1\d)(?:(?<=1)st|(?<=2)nd|(?<=3)rd))\b"
-        ),
+    span("hours to hours", r"(?<=\d[ap])[-–](?=\d{1,2}(?::\d\d)?[ap]\b)", " to "),
+    span("negative numbers", r"(?<![\w)^*])[-−](?=\.?\d|[$€£¥₹₩]\d)", " minus "),
+    span("so many times", r"(?<=\d)[x×](?!\w|\s?[=+-])", " times"),
+    span("sizes", r"(?<=\d)\s?[x×]\s?(?=\d)(?!\d+\s*=)", " by "),
+)
+VERSIONS_IN_DIGITS: list[Rule] = [rule(r"(?<![\w.])(v\.?\s?)?(\d+(?:\.\d+)*)(?!\w)", _version)]
+ORDINALS: list[Rule] = [
+    rule(
+        r"(?<![\w.])(?:\d{1,3}(?:,\d{3}){1,6}|\d{1,20})(?:(?<=1\d)th|(?<=[04-9])th"
+        r"|(?<!1\d)(?:(?<=1)st|(?<=2)nd|(?<=3)rd))\b",
         lambda match: english_ordinal(match[0]),
     )
 ]
-_TIMES: list[Rule] = [
-    (re.compile(r"(?<=\d)[x×](?!\w|\s?[=+-])"), " times"),
-    (re.compile(r"(?<=\d)\s?[x×]\s?(?=\d)"), " by "),
-]
-
-
-def read_ranges(text: str) -> str:
-    """Return ``text`` with "to" and "minus" for the dashes before and between numbers."""
-    return rewrite(text, _RANGES)
-
-
-def read_versions(text: str) -> str:
-    """Return ``text`` with versions as words: "1.2.3" is one point two point three."""
-    return rewrite(text, _VERSIONS)
-
-
-def read_ordinals(text: str) -> str:
-    """Return ``text`` with ordinals as words: "21st" is twenty first."""
-    return rewrite(text, _ORDINALS)
-
-
-def read_multiples(text: str) -> str:
-    """Return ``text`` with "4x" as four times, and "2 x 8" as two by eight."""
-    return rewrite(text, _TIMES)

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import re
-
 from ..numbers import english_number
-from ..spans import SpanClass
+from ..spans import span
 
 _WORDS = r"ratio|odds|scale|proportion|mix|split|gear|dilution|majority|margin"
 
 RATIOS = (
-    SpanClass(
+    span(
         "ratios with a word",
-        re.compile(
-            rf"(?:(?P<before>\b(?:{_WORDS})(?:\s(?:of|is|was|at|about))?:?\s)|(?<![\w:.,]))"
-            r"(?P<first>\d{1,3}(?:\.\d{1,3})?):(?P<second>\d{1,3}(?:\.\d{1,3})?)(?![\w:]|[.,]\d)"
-            rf"(?(before)|(?=\s(?:{_WORDS}|screens?|display|monitor|video)\b))"
-        ),
+        rf"(?:(?P<before>\b(?:{_WORDS})(?:\s(?:of|is|was|at|about))?:?\s)|(?<![\w:.,]))"
+        r"(?P<first>\d{1,3}(?:\.\d{1,3})?):(?P<second>\d{1,3}(?:\.\d{1,3})?)(?![\w:]|[.,]\d)"
+        rf"(?(before)|(?=\s(?:{_WORDS}|screens?|display|monitor|video)\b))",
         lambda match: (
             f"{match['before'] or ''}{english_number(match['first'])} to "
             f"{english_number(match['second'])}"
         ),
     ),
-    SpanClass(
+    span(
         "ratios",
-        re.compile(
-            r"(?<![\w:.,])(\d{1,3}):(\d{1,3}(?:,\d{3}){1,3}|\d{3,9})(?![\w:]|[.,]\d|\s?[ap]\.?m\b)"
-        ),
+        r"(?<![\w:.,])(\d{1,3}):(\d{1,3}(?:,\d{3}){1,3}|\d{3,9})(?![\w:]|[.,]\d|\s?[ap]\.?m\b)",
         lambda match: f"{english_number(match[1])} to {english_number(match[2])}",
     ),
 )

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import english_digits, english_number, english_ordinal
 from ..readers import either
-from ..spans import SpanClass, fixed
+from ..spans import span
 from .abbreviations import ends_sentence
 from .codes import say_in_pairs
 
@@ -78,57 +78,46 @@ def _say_case(match: re.Match[str]) -> str:
 
 
 REFERENCES = (
-    SpanClass(
+    span(
         "cases before a court",
-        re.compile(
-            r"(?<![\w:-])(?:\d{1,2}:)?\d{2}-(?:cv|cr|mc|md|mj|bk|ap|civ|crim)-\d{2,6}"
-            r"(?:-[A-Z]{1,5}){0,4}(?![\w-])",
-            re.IGNORECASE,
-        ),
+        r"(?i)(?<![\w:-])(?:\d{1,2}:)?\d{2}-(?:cv|cr|mc|md|mj|bk|ap|civ|crim)-\d{2,6}"
+        r"(?:-[A-Z]{1,5}){0,4}(?![\w-])",
         _say_case,
     ),
-    SpanClass(
+    span(
         "parts of figures",
-        re.compile(r"(?<![\w.-])(\d{1,3})([A-Z])[-–]([A-Z])(?![\w-])"),
+        r"(?<![\w.-])(\d{1,3})([A-Z])[-–]([A-Z])(?![\w-])",
         lambda match: f"{english_number(match[1])} {match[2]} to {match[3]}",
     ),
-    SpanClass("parts of laws", _PARTS, _say_parts),
-    SpanClass("figures and tables", _INDEX, _say_index),
-    SpanClass(
+    span("parts of laws", _PARTS, _say_parts),
+    span("figures and tables", _INDEX, _say_index),
+    span(
         "reporters",
-        re.compile(rf"(?<=\d )({_REPORTER})(?:\s?([2-5])(?:d|th))?(?=\s\d)"),
+        rf"(?<=\d )({_REPORTER})(?:\s?([2-5])(?:d|th))?(?=\s\d)",
         lambda match: (
             _REPORTERS[match[1].replace(" ", "")]
             + (f" {english_ordinal(match[2])}" if match[2] else "")
         ),
     ),
-    SpanClass("dockets", re.compile(r"\b[Nn]o\.\s(\d{1,4})-(\d{1,6})(?![\w-])"), _say_docket),
-    SpanClass(
+    span("dockets", r"\b[Nn]o\.\s(\d{1,4})-(\d{1,6})(?![\w-])", _say_docket),
+    span(
         "sections with a hyphen",
-        re.compile(
-            r"(?<=(?<!§)§ )(\d{1,4}[A-Za-z]?)-(\d{1,4})(?P<parts>(?:\(\w{1,4}\)){0,6})(?![\w-])"
-        ),
+        r"(?<=(?<!§)§ )(\d{1,4}[A-Za-z]?)-(\d{1,4})(?P<parts>(?:\(\w{1,4}\)){0,6})(?![\w-])",
         _say_section,
     ),
-    SpanClass(
+    span(
         "sections with a point",
-        re.compile(r"(?<=§ )(\d{1,4})\.(\d{2,4})(?![\w.]*\d)"),
+        r"(?<=§ )(\d{1,4})\.(\d{2,4})(?![\w.]*\d)",
         lambda match: f"{say_in_pairs(match[1])} point {say_in_pairs(match[2].lstrip('0') or '0')}",
     ),
-    SpanClass("paragraphs", re.compile(r"¶¶\s?"), fixed("paragraphs "), without_digits=True),
-    SpanClass("a paragraph", re.compile(r"¶\s?(?=\d)"), fixed("paragraph ")),
-    SpanClass("sections", re.compile(r"§§\s?"), fixed("sections "), without_digits=True),
-    SpanClass(
+    span("paragraphs", r"¶¶\s?", "paragraphs "),
+    span("a paragraph", r"¶\s?(?=\d)", "paragraph "),
+    span("sections", r"§§\s?", "sections "),
+    span(
         "rules of courts",
-        re.compile(r"\bFed\. ?R\. ?(Civ|Crim|App)\. ?P\.(?=\s\d)"),
+        r"\bFed\. ?R\. ?(Civ|Crim|App)\. ?P\.(?=\s\d)",
         lambda match: f"Federal Rule of {_RULES[match[1]]}",
     ),
-    SpanClass(
-        "rules of evidence",
-        re.compile(r"\bFed\. ?R\. ?Evid\.(?=\s\d)"),
-        fixed("Federal Rule of Evidence"),
-    ),
-    SpanClass(
-        "parties", re.compile(r"(?<=[\w.'’] )v\.(?= [A-Z])"), _say_versus, without_digits=True
-    ),
+    span("rules of evidence", r"\bFed\. ?R\. ?Evid\.(?=\s\d)", "Federal Rule of Evidence"),
+    span("parties", r"(?<=[\w.'’] )v\.(?= [A-Z])", _say_versus),
 )

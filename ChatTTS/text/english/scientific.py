@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from ..numbers import english_number
-from ..spans import SpanClass
+from ..spans import span
 from .measures import DIVISOR, UNIT, say_units
 
 SCIENTIFIC = (
-    SpanClass(
+    span(
         "powers of ten",
-        re.compile(
-            r"(?<![\w.,])(?P<number>\d{1,12}(?:\.\d{1,12})?)\s?[×x*·]\s?10\^(?P<minus>[-−])?\+?"
-            rf"(?P<power>\d{{1,3}})(?:\s?(?P<unit>{UNIT})(?![A-Za-z]))?"
-            rf"(?:\s?/\s?(?P<divisor>{DIVISOR})(?![A-Za-z]))?(?!\w)"
-        ),
+        r"(?<![\w.,])(?P<number>\d{1,12}(?:\.\d{1,12})?)\s?[×x*·]\s?10\^(?P<minus>[-−])?\+?"
+        rf"(?P<power>\d{{1,3}})(?:\s?(?P<unit>{UNIT})(?![A-Za-z]))?"
+        rf"(?:\s?/\s?(?P<divisor>{DIVISOR})(?![A-Za-z]))?(?!\w)",
         lambda match: (
             f"{english_number(match['number'])} times ten to the power of "
             f"{'minus ' if match['minus'] else ''}{english_number(match['power'])}"

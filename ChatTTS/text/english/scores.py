@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..spans import SpanClass, fixed
+from ..spans import span
 
 _PAIR = r"(?P<first>\d{1,4}(?:\.\d{1,2})?)\s?/\s?(?P<second>\d{1,4})(?![\w/]|\.\d)"
 _RATED = (
@@ -42,45 +42,39 @@ def _over(match: re.Match[str]) -> str:
 
 
 SCORES = (
-    SpanClass(
+    span(
         "sets with a tie break",
-        re.compile(r"(?<![\w.-])(\d)[-–](\d)\s?\((\d{1,2})\)(?![\w(])"),
+        r"(?<![\w.-])(\d)[-–](\d)\s?\((\d{1,2})\)(?![\w(])",
         lambda match: (
             f"{english_number(match[1])} to {english_number(match[2])}, {english_number(match[3])}"
         ),
     ),
     # Of a season, or of a game: won, lost and drawn.
-    SpanClass(
+    span(
         "records",
-        re.compile(
-            r"(?<![\w.,/-])(?!(?:\d-?){7}|\d\d-\d\d-\d\d\b)\d{1,3}(?:-\d{1,3}){2,3}(?![\w-]|[./,]\d)"
-        ),
+        r"(?<![\w.,/-])(?!(?:\d-?){7}|\d\d-\d\d-\d\d\b)\d{1,3}(?:-\d{1,3}){2,3}(?![\w-]|[./,]\d)",
         lambda match: ", ".join(map(english_number, match[0].split("-"))),
     ),
-    SpanClass("so much of a memory", re.compile(r"(?<=[KMGT]B)\s?/\s?(?=\d)"), fixed(" of ")),
-    SpanClass(
+    span("so much of a memory", r"(?<=[KMGT]B)\s?/\s?(?=\d)", " of "),
+    span(
         "blood pressures",
-        re.compile(
-            r"(?:(?<=\b[Pp]ressure )|(?<=\bBP )|(?<=\b(?:BP|bp) of )|(?<=\b[Pp]ressure of )|"
-            rf"(?<=\b[Pp]ressure was )|(?<=\bBP: )|(?<=\bBP was )){_PAIR}"
-        ),
+        r"(?:(?<=\b[Pp]ressure )|(?<=\bBP )|(?<=\b(?:BP|bp) of )|(?<=\b[Pp]ressure of )|"
+        rf"(?<=\b[Pp]ressure was )|(?<=\bBP: )|(?<=\bBP was )){_PAIR}",
         _over,
     ),
-    SpanClass("pressures in mmHg", re.compile(rf"(?<![\w/.,]){_PAIR}(?=\s?mm ?Hg)"), _over),
-    SpanClass(
+    span("pressures in mmHg", rf"(?<![\w/.,]){_PAIR}(?=\s?mm ?Hg)", _over),
+    span(
         "numbers of a series",
-        re.compile(rf"\b(?P<noun>{_SERIES})(?P<gap>\s|:\s?|\s#)(?!\d+/\d+/){_PAIR}", re.I),
+        rf"(?i)\b(?P<noun>{_SERIES})(?P<gap>\s|:\s?|\s#)(?!\d+/\d+/){_PAIR}",
         lambda match: (
             f"{match['noun']} {english_number(match['first'])} of {english_number(match['second'])}"
         ),
     ),
-    SpanClass(
+    span(
         "scores",
-        re.compile(
-            rf"(?P<before>\b{_RATED}(?:\s(?:of|was|is|a|an|us|it|me|them)){{0,2}}:?\s){_PAIR}", re.I
-        ),
+        rf"(?i)(?P<before>\b{_RATED}(?:\s(?:of|was|is|a|an|us|it|me|them)){{0,2}}:?\s){_PAIR}",
         lambda match: (said := _out_of(match)) and match["before"] + said,
     ),
-    SpanClass("counted points", re.compile(rf"(?<![\w/.,]){_PAIR}(?=\s{_POINTS}\b)"), _out_of),
-    SpanClass("scores alone", re.compile(rf"(?<![\w/.,-]){_PAIR}(?!\s(?:in|inch)\b|\")"), _alone),
+    span("counted points", rf"(?<![\w/.,]){_PAIR}(?=\s{_POINTS}\b)", _out_of),
+    span("scores alone", rf"(?<![\w/.,-]){_PAIR}(?!\s(?:in|inch)\b|\")", _alone),
 )

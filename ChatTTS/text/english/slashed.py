@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from ..readers import either
-from ..spans import SpanClass, always
+from ..spans import span
 
 _WORDS = {
     "w/o": "without", "w/": "with", "b/c": "because", "h/o": "history of", "s/p": "status post",
@@ -17,17 +15,15 @@ _WORDS = {
 }  # fmt: skip
 
 SLASHED = (
-    SpanClass(
+    span(
         "in care of, or complains of",
-        re.compile(r"(?<![\w/])c/o(?P<name>(?=\s(?:[A-Z]\w{0,2}\.\s)?[A-Z][a-z]))?(?![\w/])"),
+        r"(?<![\w/])c/o(?P<name>(?=\s(?:[A-Z]\w{0,2}\.\s)?[A-Z][a-z]))?(?![\w/])",
         lambda match: "complains of" if match["name"] is None else "care of",
-        without_digits=True,
     ),
-    SpanClass(
+    span(
         "words with a slash",
-        re.compile(rf"(?<![\w/])(?:(?i:{either(set(_WORDS) - {'w/'})})(?![\w/])|w/(?=\s))"),
+        rf"(?<![\w/])(?:(?i:{either(set(_WORDS) - {'w/'})})(?![\w/])|w/(?=\s))",
         lambda match: _WORDS[match[0].lower()],
-        without_digits=True,
     ),
-    always("openings of a lens", r"(?<=\b[fF])/(?=\d)", " "),
+    span("openings of a lens", r"(?<=(?<![\w°])[fF])/(?=\d)", " "),
 )

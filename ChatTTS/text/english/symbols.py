@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from ..readers import Rule, rewrite
+from ..readers import Rule, rule
 
 # Spelled out although they have a vowel; capitals without a vowel are always spelled out.
 _INITIALISMS = (
@@ -40,44 +40,38 @@ def _pair(match: re.Match[str]) -> str:
     return f"{first}{word}{second}"
 
 
-_BEFORE_NUMBERS: list[Rule] = [
-    (re.compile(r"#\s?(?=\d|[A-Z]{1,2}-?\d)"), " number "),
-    (re.compile(r"#(?=\w)"), " hashtag "),
-    (re.compile(r"(?<=\d)\s?\*\s?(?=\d)"), " times "),
-    (re.compile(r"(?<![-=])[-=]+>"), " "),
-    (re.compile(r"&&"), " and "),
-    (re.compile(r"\|\|"), " or "),
-    (re.compile(r"\A//|:\s?/(?!\w)|(?<=<)/|/(?=>)"), " "),  # comments, faces and tags
-    (
-        re.compile(r"(?<![\w/.])\.?\d{1,9}(?:\.\d{1,9})?(?:/\.?\d{1,9}(?:\.\d{1,9})?){2,9}"),
+SIGNS_AT_NUMBERS: list[Rule] = [
+    rule(r"#\s?(?=\d|[A-Z]{1,2}-?\d)", " number "),
+    rule(r"#(?=\w)", " hashtag "),
+    rule(r"(?<=\d)\s?\*\s?(?=\d)", " times "),
+    rule(r"(?<![-=])[-=]+>", " "),
+    rule(r"&&", " and "),
+    rule(r"\|\|", " or "),
+    rule(r"\A//|:\s?/(?!\w)|(?<=<)/|/(?=>)", " "),  # comments, faces and tags
+    rule(
+        r"(?<![\w/.])\.?\d{1,9}(?:\.\d{1,9})?(?:/\.?\d{1,9}(?:\.\d{1,9})?){2,9}",
         lambda match: match[0].replace("/", ", "),
     ),
-    (re.compile(r"(?<![\w/.])([A-Za-z]|and|\d{1,4})/([A-Za-z]|or|\d{1,4})(?![\w/])"), _pair),
-    (re.compile(r"\s?/\s?"), " slash "),
-    (re.compile(r"(?<=[\w)\]]) \* (?=[\w(])"), " times "),
-    (re.compile(r"\*(?=[^\s*])|(?<=\d)\*(?!\*)"), " star "),
+    rule(r"(?<![\w/.])([A-Za-z]|and|\d{1,4})/([A-Za-z]|or|\d{1,4})(?![\w/])", _pair),
+    rule(r"\s?/\s?", " slash "),
+    rule(r"(?<=[\w)\]]) \* (?=[\w(])", " times "),
+    rule(r"\*(?=[^\s*])|(?<=\d)\*(?!\*)", " star "),
 ]
-_INITIALS: list[Rule] = [
-    (
-        re.compile(rf"\b([B-DF-HJ-NP-TV-XZ]{{2,4}}|{_INITIALISMS})s\b"),
-        lambda match: f"{' '.join(match[1])}'s",
+INITIALS: list[Rule] = [
+    rule(
+        rf"\b([B-DF-HJ-NP-TV-XZ]{{2,4}}|{_INITIALISMS})s\b", lambda match: f"{' '.join(match[1])}'s"
     ),
-    (
-        re.compile(
-            rf"\b(?!{_NOT_SPELLED}\b)(?:[B-DF-HJ-NP-TV-XZ]{{2,5}}|{_INITIALISMS})\b"
-            r"|(?<=\b[Tt]he )US\b|\bAD(?= \d)|(?<=\d )(?:AD|B?CE)\b"
-        ),
+    rule(
+        rf"\b(?!{_NOT_SPELLED}\b)(?:[B-DF-HJ-NP-TV-XZ]{{2,5}}|{_INITIALISMS})\b"
+        r"|(?<=\b[Tt]he )US\b|\bAD(?= \d)|(?<=\d )(?:AD|B?CE)\b",
         lambda match: " ".join(match[0]),
     ),
 ]
-_SYMBOL: list[Rule] = [
-    (
-        re.compile("|".join(map(re.escape, _SYMBOLS))),
-        lambda match: f" {_SYMBOLS[match[0]]} ",
-    ),
+SYMBOLS: list[Rule] = [
+    rule("|".join(map(re.escape, _SYMBOLS)), lambda match: f" {_SYMBOLS[match[0]]} "),
     # Arrows, signs of mathematics and currencies by their names in Unicode.
-    (
-        re.compile(r"[\u20a0-\u20cf\u2190-\u22ff\u27c0-\u27ff\u2900-\u2aff]"),
+    rule(
+        r"[\u20a0-\u20cf\u2190-\u22ff\u27c0-\u27ff\u2900-\u2aff]",
         lambda match: f" {unicodedata.name(match[0], '').lower().removesuffix(' sign')} ",
     ),
 ]
@@ -90,18 +84,3 @@ def unquote_numbers(text: str) -> str:
     only single words are taken to be quoted.
     """
     return (_SHORT_QUOTE if text.count('"') % 2 else _QUOTED_NUMBER).sub(r"\1", text)
-
-
-def read_signs_at_numbers(text: str) -> str:
-    """Return ``text`` with the signs that mean something before or between numbers as words."""
-    return rewrite(text, _BEFORE_NUMBERS)
-
-
-def spell_initials(text: str) -> str:
-    """Return ``text`` with spaces between the letters of words such as "FBI"."""
-    return rewrite(text, _INITIALS)
-
-
-def read_symbols(text: str) -> str:
-    """Return ``text`` with the symbols that are left as words."""
-    return rewrite(text, _SYMBOL)

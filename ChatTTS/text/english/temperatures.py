@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..spans import SpanClass
+from ..spans import span
 
 _SCALES = {"C": "Celsius", "F": "Fahrenheit"}
 _CONTEXT = re.compile(
@@ -29,12 +29,10 @@ def _say(match: re.Match[str]) -> str | None:
 
 
 TEMPERATURES = (
-    SpanClass(
+    span(
         "temperatures",
-        re.compile(
-            r"(?<![\w./$€£-])(?P<minus>[-−])?(?P<number>\d{1,3}(?:\.\d{1,2})?)\s?(?P<scale>[CF])"
-            r"(?![\w'’/+#-])"
-        ),
+        r"(?<![\w./$€£-])(?P<minus>[-−])?(?P<number>\d{1,3}(?:\.\d{1,2})?)\s?(?P<scale>[CF])"
+        r"(?![\w'’/+#-])",
         _say,
     ),
 )

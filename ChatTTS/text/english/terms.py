@@ -6,7 +6,7 @@ import re
 
 from ..numbers import english_number
 from ..readers import either
-from ..spans import SpanClass
+from ..spans import span
 from .stops import may_end_sentence
 
 _UNITS = {
@@ -46,12 +46,12 @@ def _say_age(match: re.Match[str]) -> str:
 
 
 TERMS = (
-    SpanClass("measures before a noun", _ADJECTIVE, _say),
-    SpanClass("terms of years", _TERM, lambda match: f"{english_number(match[1])} year"),
-    SpanClass("ages", _AGE, _say_age),
-    SpanClass(
+    span("measures before a noun", _ADJECTIVE, _say),
+    span("terms of years", _TERM, lambda match: f"{english_number(match[1])} year"),
+    span("ages", _AGE, _say_age),
+    span(
         "rooms of a home",
-        re.compile(rf"(?<![\w.])(\d{{1,2}}(?:\.5)?)\s?({either(_ROOMS)})\b/?"),
+        rf"(?<![\w.])(\d{{1,2}}(?:\.5)?)\s?({either(_ROOMS)})\b/?",
         lambda match: f"{english_number(match[1])} {_ROOMS[match[2]]} ",
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number, english_ordinal, english_year
-from ..spans import SpanClass
+from ..spans import span
 from .abbreviations import MONTHS, WEEKDAYS
 from .calendar import MONTH_NAMES, say_day
 from .clock import counted, say_hour
@@ -99,46 +99,38 @@ def _weekday(match: re.Match[str]) -> str:
 
 
 TIMESTAMPS = (
-    SpanClass(
+    span(
         "instants of logs",
-        re.compile(
-            rf"\b(?:(?P<date>\d{{2}})/(?P<short>{_MONTH})/(?P<year>\d{{4}}):|"
-            rf"(?P<month>{_MONTH})\s{{1,2}}(?P<day>[1-9]|[12]\d|3[01])\s)"
-            rf"(?P<hour>[01]\d|2[0-3]):(?P<minute>{_TWO}):(?P<second>{_TWO})(?![\w:.])"
-        ),
+        rf"\b(?:(?P<date>\d{{2}})/(?P<short>{_MONTH})/(?P<year>\d{{4}}):|"
+        rf"(?P<month>{_MONTH})\s{{1,2}}(?P<day>[1-9]|[12]\d|3[01])\s)"
+        rf"(?P<hour>[01]\d|2[0-3]):(?P<minute>{_TWO}):(?P<second>{_TWO})(?![\w:.])",
         _say_logged,
     ),
-    SpanClass(
+    span(
         "spans of days",
-        re.compile(
-            r"(?<![\w/.-])(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])\s?[-–—]\s?"
-            r"(?P<second>0?[1-9]|1[0-2])/(?P<last>0?[1-9]|[12]\d|3[01])(?![\w/\"]|\.\d)"
-        ),
+        r"(?<![\w/.-])(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])\s?[-–—]\s?"
+        r"(?P<second>0?[1-9]|1[0-2])/(?P<last>0?[1-9]|[12]\d|3[01])(?![\w/\"]|\.\d)",
         _say_days,
     ),
-    SpanClass("instants", _INSTANT, _say),
-    SpanClass(
+    span("instants", _INSTANT, _say),
+    span(
         "times with parts of a second",
-        re.compile(
-            rf"(?<![\w:.])(?P<hour>[01]\d|2[0-3]):(?P<minute>{_TWO}):(?P<second>{_TWO})[.,]"
-            r"(?P<part>\d{3}|\d{6})(?![\w:])"
-        ),
+        rf"(?<![\w:.])(?P<hour>[01]\d|2[0-3]):(?P<minute>{_TWO}):(?P<second>{_TWO})[.,]"
+        r"(?P<part>\d{3}|\d{6})(?![\w:])",
         _say_time,
     ),
-    SpanClass(
-        "days with a weekday",
-        re.compile(rf"\b(?P<weekday>{_WEEKDAY})\b\.?(?P<comma>,?)\s{_SHORT}"),
-        _weekday,
+    span(
+        "days with a weekday", rf"\b(?P<weekday>{_WEEKDAY})\b\.?(?P<comma>,?)\s{_SHORT}", _weekday
     ),
-    SpanClass(
+    span(
         "days after by",
-        re.compile(rf"(?<=\bby ){_SHORT}"),
+        rf"(?<=\bby ){_SHORT}",
         lambda match: None if int(match["month"]) < int(match["day"]) <= 10 else _short(match),
     ),
-    SpanClass("days without a year", re.compile(rf"(?:{_DATED}){_SHORT}"), _short),
-    SpanClass(
+    span("days without a year", rf"(?:{_DATED}){_SHORT}", _short),
+    span(
         "days behind an abbreviation",
-        re.compile(rf"\b[Aa]vail\.\s{_SHORT}"),
+        rf"\b[Aa]vail\.\s{_SHORT}",
         lambda match: f"available {_short(match)}",
     ),
 )

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import english_number
 from ..readers import either
-from ..spans import SpanClass
+from ..spans import span
 
 _SHORT = {
     "Gen": "Genesis", "Ex": "Exodus", "Exod": "Exodus", "Lev": "Leviticus", "Num": "Numbers",
@@ -62,13 +62,11 @@ def _say_chapter(match: re.Match[str]) -> str:
 
 
 VERSES = (
-    SpanClass("psalms", re.compile(r"\bPss?\.?(?=\s\d{1,3}(?![\d:.]))"), _say_psalm),
-    SpanClass("verses", _VERSE, _say),
-    SpanClass(
+    span("psalms", r"\bPss?\.?(?=\s\d{1,3}(?![\d:.]))", _say_psalm),
+    span("verses", _VERSE, _say),
+    span(
         "chapters",
-        re.compile(
-            r"(?<![\w.])([1-3])\s(Sam|Kgs|Chr|Chron|Cor|Thess|Tim|Pet|Jn)\.\s(\d{1,3})(?![\w:]|\.\d)"
-        ),
+        r"(?<![\w.])([1-3])\s(Sam|Kgs|Chr|Chron|Cor|Thess|Tim|Pet|Jn)\.\s(\d{1,3})(?![\w:]|\.\d)",
         _say_chapter,
     ),
 )

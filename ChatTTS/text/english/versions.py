@@ -6,7 +6,7 @@ import re
 
 from ..dotted import DOTTED, is_name, say_name
 from ..numbers import english_number
-from ..spans import SpanClass
+from ..spans import span
 
 
 def _say(match: re.Match[str]) -> str | None:
@@ -18,4 +18,4 @@ def _say(match: re.Match[str]) -> str | None:
     return version + say_name(bare, english_number, "point", "dot", "dash", " ")
 
 
-VERSIONS = (SpanClass("names with dots", DOTTED, _say, without_digits=True),)
+VERSIONS = (span("names with dots", DOTTED, _say),)

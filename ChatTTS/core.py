@@ -8,9 +8,10 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import torch
 
@@ -21,9 +22,9 @@ from .checkpoints import assets
 from .checkpoints.hashes import check_hashes
 from .compat.calls import ScriptCalls
 from .compat.successes import succeeds
-from .errors import ChatTTSError, ConfigError
+from .errors import ChatTTSError
 from .loading import load_model
-from .longform.ssml_speech import reads_documents
+from .longform.ssml_speech import document_stream
 from .model.cuda.graphs import give_back_memory
 from .model.devices.placement import choose_placement
 from .model.generation import Cancellation
@@ -32,14 +33,14 @@ from .model.lora.names import adapter_folders
 from .model.speaker import encode_sample
 from .params import as_params
 from .pipeline.alignment.head_scores import HeadChoice
-from .pipeline.call_setup import checked_single, set_up_call
+from .pipeline.call import InferCall
+from .pipeline.call_options import CallOptions, StreamOptions, takes
+from .pipeline.call_setup import set_up_call
 from .pipeline.head_search import find_heads, keep_heads
 from .pipeline.model import Model
-from .pipeline.requests import choose_seed
 from .pipeline.streams import SpeechStream, WaveformStream
-from .pipeline.utterances import Reading, Silences, refined_texts
-from .text import Lexicon, Normalizer, load_homophones
-from .text.lexicon import LexiconLike
+from .pipeline.utterances import refined_texts
+from .text import Normalizer, load_homophones
 from .text.setting_tags import known_settings
 from .utils import machine, openmp
 from .utils.garbage import return_free_memory
@@ -267,34 +268,8 @@ class Chat(ScriptCalls):
 
     # -- speaking --------------------------------------------------------------------------
 
-    @reads_documents
-    def infer(
-        self,
-        text: str | Sequence[str],
-        stream: bool = False,
-        lang: str | None = None,
-        skip_refine_text: bool = False,
-        refine_text_only: bool = False,
-        use_decoder: bool = True,
-        do_text_normalization: bool = True,
-        do_homophone_replacement: bool = True,
-        split_text: bool = True,
-        max_split_batch: int = 4,
-        params_refine_text: parameters.RefineTextParams | Mapping[str, Any] | None = None,
-        params_infer_code: parameters.InferCodeParams | Mapping[str, Any] | None = None,
-        *,
-        low_latency: bool | parameters.LowLatency | Mapping[str, Any] = False,
-        interrupt: threading.Event | None = None,
-        word_times: bool = False,
-        guard: str | None = None,
-        lexicon: LexiconLike | None = None,
-        silence_before: float | None = None,
-        silence_after: float | None = None,
-        paragraph_pause: float | None = None,
-        reads_ssml: bool = True,
-        duration: float | Sequence[float | None] | None = None,
-        may_be_late: bool = False,
-    ) -> Any:
+    @takes(CallOptions)
+    def infer(self, asked: CallOptions) -> Any:
         """Speak one text or several.
 
         Args:
@@ -346,82 +321,31 @@ class Chat(ScriptCalls):
             DurationError: texts do not fit their time; it names the shortest one that they can
                 take, and carries all waveforms, with these as short as can be.
         """
-        early = parameters.as_low_latency(low_latency)
-        if early is not None and not stream:
-            raise ConfigError("low_latency needs stream=True")
-        model = self._loaded
-        refining, coding = self._params(model, params_refine_text, params_infer_code)
-        cancelled = self._new_cancellation(interrupt)
-        with finish_before_exit(cancelled.set):
-            call = set_up_call(
-                model,
-                text,
-                self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon),
-                coding,
-                cancelled,
-                split_text=split_text,
-                max_split_batch=max_split_batch,
-                is_stream=stream,
-                is_strict=isinstance(text, str) and coding.ensure_non_empty,
-                word_times=word_times,
-                guard=guard,
-                duration=None if refine_text_only else duration,
-                may_be_late=may_be_late,
-                silences=Silences.of(silence_before, silence_after, paragraph_pause),
-            )
+        if asked.is_document:
+            document = document_stream(self, asked)
+            return document.chunks() if asked.stream else document.whole()
+        with self._call(asked) as call:
+            if asked.stream and not asked.refine_text_only:
+                samples = call.synthesizer.samples_per_frame
+                return WaveformStream(call.generation(), call.params, samples)
             utterances = call.read_texts.utterances
-            if stream and not refine_text_only:
-                generation = call.generation(
-                    utterances, coding, use_decoder, early, None if skip_refine_text else refining
-                )
-                samples = model.synthesizer(use_decoder).samples_per_frame
-                return WaveformStream(generation, coding, samples)
-            if refine_text_only or not skip_refine_text:
-                utterances = call.refined(utterances, refining, choose_seed(refining))
-            if refine_text_only:
-                refined = refined_texts(utterances, len(call.read_texts.left_out), split_text)
-                return (each for each in (refined,)) if stream else refined
-            return call.waveforms(utterances, coding, use_decoder)
+            if asked.refine_text_only or not asked.skip_refine_text:
+                utterances = call.refined()
+            if not asked.refine_text_only:
+                return call.waveforms(utterances)
+            refined = refined_texts(utterances, len(call.read_texts.left_out), asked.split_text)
+            return (each for each in (refined,)) if asked.stream else refined
 
-    @reads_documents
-    def stream(
-        self,
-        text: str,
-        *,
-        low_latency: bool | parameters.LowLatency | Mapping[str, Any] = False,
-        lang: str | None = None,
-        skip_refine_text: bool = False,
-        use_decoder: bool = True,
-        do_text_normalization: bool = True,
-        do_homophone_replacement: bool = True,
-        split_text: bool = True,
-        max_split_batch: int = 4,
-        params_refine_text: parameters.RefineTextParams | Mapping[str, Any] | None = None,
-        params_infer_code: parameters.InferCodeParams | Mapping[str, Any] | None = None,
-        first_utterance: int = 0,
-        interrupt: threading.Event | None = None,
-        word_times: bool = False,
-        guard: str | None = None,
-        lexicon: LexiconLike | None = None,
-        silence_before: float | None = None,
-        silence_after: float | None = None,
-        paragraph_pause: float | None = None,
-        reads_ssml: bool = True,
-        duration: float | None = None,
-        may_be_late: bool = False,
-    ) -> SpeechStream:
+    @takes(StreamOptions)
+    def stream(self, asked: StreamOptions) -> SpeechStream:
         """Speak one text piece by piece: ``for piece in chat.stream(text)``, or ``async for``.
 
         The joined pieces are the waveform that :meth:`infer` returns. The next pieces are generated
         while the caller uses the earlier ones. ``Piece.words`` and ``Piece.faults`` have what is
-        found in the sound. A guard that retries ignores ``low_latency``.
+        found in the sound. A guard that retries ignores ``low_latency``. All arguments but one are
+        as in :meth:`infer`.
 
         Args:
-            low_latency, lang, skip_refine_text, use_decoder, do_text_normalization,
-                do_homophone_replacement, split_text, max_split_batch, params_refine_text,
-                params_infer_code, interrupt, word_times, guard, lexicon, silence_before,
-                silence_after, paragraph_pause, reads_ssml, duration, may_be_late: as in
-                :meth:`infer`.
             first_utterance: number of the text's first utterance in a longer text that is spoken
                 in parts; with an equal seed they then sound as they would in the whole.
 
@@ -430,32 +354,10 @@ class Chat(ScriptCalls):
                 of refined texts, of utterances that stay empty, and of texts that do not fit, come
                 later, when these are generated.
         """
-        early = parameters.as_low_latency(low_latency)
-        model = self._loaded
-        refining, coding = self._params(model, params_refine_text, params_infer_code)
-        cancelled = self._new_cancellation(interrupt)
-        with finish_before_exit(cancelled.set):
-            call = set_up_call(
-                model,
-                checked_single(text),
-                self._reading(lang, do_text_normalization, do_homophone_replacement, lexicon),
-                coding,
-                cancelled,
-                split_text=split_text,
-                max_split_batch=max_split_batch,
-                is_stream=True,
-                is_strict=True,
-                word_times=word_times,
-                guard=guard,
-                duration=[duration],
-                may_be_late=may_be_late,
-                silences=Silences.of(silence_before, silence_after, paragraph_pause),
-                first=first_utterance,
-            )
-            utterances = call.read_texts.utterances
-            refines = None if skip_refine_text else refining
-            generation = call.generation(utterances, coding, use_decoder, early, refines)
-            return SpeechStream(generation, coding)
+        if asked.is_document:
+            return cast(SpeechStream, document_stream(self, asked))
+        with self._call(asked) as call:
+            return SpeechStream(call.generation(), call.params)
 
     def read(
         self, script: Script | str, settings: ReadSettings | None = None, **options: Any
@@ -465,10 +367,14 @@ class Chat(ScriptCalls):
 
         return read_aloud(self, self._loaded, self._files, script, settings, **options)
 
-    def _reading(
-        self, lang: str | None, normalize: bool, homophones: bool, lexicon: LexiconLike | None
-    ) -> Reading:
-        return Reading(self.normalizer, lang, normalize, homophones, Lexicon.of(lexicon))
+    @contextmanager
+    def _call(self, asked: CallOptions) -> Iterator[InferCall]:
+        """Give a new call, which an interrupt or the end of the process cancels."""
+        model = self._loaded
+        refining, coding = self._params(model, asked.params_refine_text, asked.params_infer_code)
+        cancelled = self._new_cancellation(asked.interrupt)
+        with finish_before_exit(cancelled.set):
+            yield set_up_call(model, asked, self.normalizer, refining, coding, cancelled)
 
     def _params(
         self,

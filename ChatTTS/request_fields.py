@@ -223,39 +223,15 @@ class Draws:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manner:
-    """The fields that change how a text is spoken, and that travel to the engine as they are."""
+class CallManner:
+    """The fields that are arguments of ``Chat.infer`` and ``Chat.stream`` as well, as they are."""
 
-    refine: bool = _field(
-        False,
-        "Put breaks and laughs into the text first.",
-        "rest websocket grpc command=--refine",
-    )
-    low_latency: bool = _field(
-        False,
-        "Begin before the first samples are final.",
-        "rest websocket grpc command=--low-latency",
-    )
     guard: str | None = _field(
         None,
         "`report` finds skipped and repeated words; `retry` also speaks a faulty sentence again, "
         "before it is sent.",
         "rest scripts websocket grpc command=--guard",
         choices=GUARDS,
-    )
-    language: str | None = _field(
-        None,
-        "Detected from the text by default.",
-        "rest refine scripts websocket grpc=language_code command=--lang",
-        elsewhere=("lang", "lang_code", "locale"),
-    )
-    lexicon: Lexicon = _field(  # noqa: RUF009
-        _empty_lexicon,
-        "Words and how they are said. A word in lower case stands for all its forms; "
-        '`{"say": "u s", "exact": true}` in place of a saying is for this spelling alone, and '
-        '`{"ipa": "ˈɛndʒɪn"}` (or `x-sampa`, `pinyin`) for a voice that reads phonemes.',
-        "rest refine scripts websocket grpc=custom_dictionary command=--lexicon",
-        example={"nginx": "engine x", "US": {"say": "u s", "exact": True}},
     )
     word_times: bool = _field(
         False,
@@ -281,6 +257,41 @@ class Manner:
         "rest tts websocket grpc mcp command=--paragraph-pause",
         bounds=_SILENCE,
     )
+    may_be_late: bool = _field(
+        False,
+        "Speak as short as can be what does not fit its duration; an error by default.",
+        "rest websocket grpc",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manner(CallManner):
+    """The fields that change how a text is spoken, and that travel to the engine as they are."""
+
+    refine: bool = _field(
+        False,
+        "Put breaks and laughs into the text first.",
+        "rest websocket grpc command=--refine",
+    )
+    low_latency: bool = _field(
+        False,
+        "Begin before the first samples are final.",
+        "rest websocket grpc command=--low-latency",
+    )
+    language: str | None = _field(
+        None,
+        "Detected from the text by default.",
+        "rest refine scripts websocket grpc=language_code command=--lang",
+        elsewhere=("lang", "lang_code", "locale"),
+    )
+    lexicon: Lexicon = _field(  # noqa: RUF009
+        _empty_lexicon,
+        "Words and how they are said. A word in lower case stands for all its forms; "
+        '`{"say": "u s", "exact": true}` in place of a saying is for this spelling alone, and '
+        '`{"ipa": "ˈɛndʒɪn"}` (or `x-sampa`, `pinyin`) for a voice that reads phonemes.',
+        "rest refine scripts websocket grpc=custom_dictionary command=--lexicon",
+        example={"nginx": "engine x", "US": {"say": "u s", "exact": True}},
+    )
     duration: float | None = _field(
         None,
         "Seconds that the speech of the text shall take, exact to the sample.",
@@ -288,11 +299,6 @@ class Manner:
         bounds=Bounds(
             f"seconds above 0 and at most {LONGEST_DURATION:g}", above=0, most=LONGEST_DURATION
         ),
-    )
-    may_be_late: bool = _field(
-        False,
-        "Speak as short as can be what does not fit its duration; an error by default.",
-        "rest websocket grpc",
     )
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import inspect
 import logging
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ConfigError, NothingToSpeakError
 from ..model.generation import FinishReason
 from ..params import InferCodeParams, as_params
+from ..pipeline.call_options import CallOptions, StreamOptions
 from ..pipeline.results import Piece, SpokenText, SpokenUtterance, Waveforms
 from ..pipeline.utterances import Silences
 from ..pipeline.voice import text_speaker
-from ..text.documents import is_ssml
 from ..text.lexicon import Lexicon
 from ..text.pauses import paused_parts
 from ..voices import VoiceLibrary, find_voice
@@ -28,40 +27,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-# Arguments of ``infer`` alone.
-_OF_INFER = ("stream", "refine_text_only")
 _SILENCES = ("silence_before", "silence_after", "paragraph_pause")
 # What a voice of the document replaces.
 _OF_VOICES = ("spk_emb", "spk_smp", "txt_smp", "adapter")
 
 
-def reads_documents(speak: F) -> F:
-    """Return ``Chat.infer`` or ``Chat.stream`` for texts and for documents of SSML."""
-    signature = inspect.signature(speak)
+def document_stream(chat: Any, asked: CallOptions) -> DocumentStream:
+    """Return the pieces of a document's speech.
 
-    @functools.wraps(speak)
-    def spoken(self: Any, /, text: Any, *args: Any, **kwargs: Any) -> Any:
-        if not (isinstance(text, str) and kwargs.get("reads_ssml", True) and is_ssml(text)):
-            return speak(self, text, *args, **kwargs)
-        arguments = dict(signature.bind(self, text, *args, **kwargs).arguments)
-        for name in tuple(signature.parameters)[:2]:
-            del arguments[name]
-        if arguments.get("refine_text_only"):
-            raise ConfigError("SSML is not refined: call infer with a text, or without refining")
-        if arguments.pop("duration", None) is not None:
-            raise ConfigError('in SSML a duration is written as <prosody duration="3.2s">')
-        as_chunks = bool(arguments.get("stream"))
-        as_whole = "stream" in signature.parameters and not as_chunks
-        for name in _OF_INFER:
-            arguments.pop(name, None)
-        stream = DocumentStream(self, segments_of(text), arguments)
-        if as_whole:
-            return stream.whole()
-        return stream.chunks() if as_chunks else stream
-
-    return cast(F, spoken)
+    Raises:
+        ConfigError: an option has no meaning for documents.
+    """
+    if asked.refine_text_only:
+        raise ConfigError("SSML is not refined: call infer with a text, or without refining")
+    if asked.duration is not None:
+        raise ConfigError('in SSML a duration is written as <prosody duration="3.2s">')
+    assert isinstance(asked.text, str), "a document is a string"
+    names = {each.name for each in fields(StreamOptions) if each.init} - {"text"}
+    arguments = {name: getattr(asked, name) for name in names}
+    return DocumentStream(chat, segments_of(asked.text), arguments)
 
 
 class DocumentStream:
@@ -70,7 +54,7 @@ class DocumentStream:
     Args:
         chat: speaks.
         document: its segments.
-        arguments: of ``Chat.stream``, for all of them.
+        arguments: of ``Chat.stream`` beside the text, for all of them.
 
     Attributes:
         rows: what was spoken, with a single text.
@@ -233,9 +217,7 @@ class DocumentStream:
             arguments["params_infer_code"] = own
         stream: SpeechStream = self._chat.stream(
             text,
-            **arguments | dict(cuts),
-            first_utterance=number,
-            reads_ssml=False,
+            **arguments | dict(cuts) | {"first_utterance": number, "reads_ssml": False},
         )
         return stream
 

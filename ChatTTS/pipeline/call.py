@@ -17,6 +17,7 @@ from .aligning import aligner
 from .assembly import MakeDecoder, WaveformAssembler
 from .attempts import MakeAlignment
 from .call_arguments import RETRY
+from .call_options import CallOptions
 from .decode.schedules import FIRST_FRAMES, FixedSize, JustInTime, PlaybackClock, Schedule
 from .decode.utterance_decoder import UtteranceDecoder
 from .decode.worker import whole_schedule
@@ -43,43 +44,52 @@ class InferCall:
 
     Attributes:
         model: the checkpoint that was loaded when the call began.
+        asked: what the caller asked for.
+        refining: how to refine the texts, if that is asked for.
+        params: of the speech.
         read_texts: of each text, where a lexicon replaced its words, and what is left out.
         batch_size: utterances generated side by side.
         cancelled: ends this call alone.
+        low_latency: how the first utterance of a text begins, if not exactly.
         read: the spoken form of a written word, where the times of words are wanted.
         heads: the attention heads that these times are found from.
-        guard: ``retry`` or ``report`` where faults are wanted; it needs ``read``.
         fitting: the times of texts, where they have any; it needs ``read``.
         calls_back: whether functions of the caller's read words while the call runs.
     """
 
     model: Model
+    asked: CallOptions
+    refining: RefineTextParams
+    params: InferCodeParams
     read_texts: ReadTexts
     batch_size: int
     cancelled: Cancellation
+    low_latency: LowLatency | None = None
     read: Reader | None = None
     heads: AlignmentHeads = ()
-    guard: str | None = None
     fitting: Fitting | None = None
     calls_back: bool = False
 
-    def refined(
-        self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
-    ) -> list[Utterance]:
-        """Return the utterances with the texts that the refine pass gives them."""
-        return run(self._refining(utterances, params, seed), self.model.gpt, self.cancelled)
+    @property
+    def synthesizer(self) -> Synthesizer:
+        """What decodes the frames of the call."""
+        return self.model.synthesizer(self.asked.use_decoder)
 
-    def _refining(
-        self, utterances: Sequence[Utterance], params: RefineTextParams, seed: int
-    ) -> Routine[list[Utterance]]:
+    def refined(self) -> list[Utterance]:
+        """Return the utterances with the texts that the refine pass gives them."""
+        seed = choose_seed(self.refining)
+        refining = self._refining(self.read_texts.utterances, seed)
+        return run(refining, self.model.gpt, self.cancelled)
+
+    def _refining(self, utterances: Sequence[Utterance], seed: int) -> Routine[list[Utterance]]:
         """Refine the texts of utterances; return these in order."""
         defaults = self.model.config.defaults
         if not defaults.refine_trained:
             logger.info("this checkpoint was not trained to refine texts: they stay as they are")
-        if not may_refine(defaults, params.prompt):
+        if not may_refine(defaults, self.refining.prompt):
             return list(utterances)
         done: list[Utterance] = []
-        with progress("refining", "utterance", params.show_tqdm, len(utterances)) as bar:
+        with progress("refining", "utterance", self.refining.show_tqdm, len(utterances)) as bar:
 
             def keep(utterance: Utterance) -> None:
                 done.append(utterance)
@@ -88,7 +98,7 @@ class InferCall:
             yield from refine(
                 self.model,
                 utterances,
-                params,
+                self.refining,
                 seed,
                 batch_size=self.batch_size,
                 cancelled=self.cancelled,
@@ -96,70 +106,58 @@ class InferCall:
             )
         return sorted(done, key=lambda u: (u.text_index, u.index))
 
-    def waveforms(
-        self, utterances: Sequence[Utterance], params: InferCodeParams, use_decoder: bool
-    ) -> Waveforms:
+    def waveforms(self, utterances: Sequence[Utterance]) -> Waveforms:
         """Return the whole waveform of every text.
 
         Raises:
             EmptySpeechError, DurationError: utterances stayed empty, or texts do not fit their
                 time; it carries the waveforms of all texts.
         """
-        synthesizer = self.model.synthesizer(use_decoder)
+        synthesizer = self.synthesizer
 
         def decoder(utterance: Utterance, playback: PlaybackClock) -> UtteranceDecoder:
             return UtteranceDecoder(synthesizer, whole_schedule(synthesizer))
 
         assembler = self._assembler(utterances, decoder, waits_for_consumer=False)
         try:
-            speak = self._speaker(utterances, params, synthesizer)
+            speak = self._speaker(utterances)
             run(speak(assembler.push), self.model.gpt, self.cancelled)
             assembler.wait(lambda: assembler.is_complete or None)
         finally:
             assembler.leave()
         waveforms = Waveforms(assembler.waveforms(), assembler.texts)
-        if params.ensure_non_empty and assembler.empty_texts:
+        if self.params.ensure_non_empty and assembler.empty_texts:
             raise EmptySpeechError(assembler.empty_texts, waveforms)
         if self.fitting is not None:
             self.fitting.check(waveforms)
         return waveforms
 
-    def generation(
-        self,
-        utterances: Sequence[Utterance],
-        params: InferCodeParams,
-        use_decoder: bool,
-        low_latency: LowLatency | None,
-        refining: RefineTextParams | None,
-    ) -> StreamGeneration:
+    def generation(self) -> StreamGeneration:
         """Return what generates all texts for a stream, not begun.
 
         It holds no thread where the engine pushes its answers, but where the call itself computes
         or calls back, which would hold up other calls.
 
         The seeds are chosen now, in the caller's thread.
-
-        Args:
-            low_latency: how the first utterance of a text begins, if not exactly.
-            refining: how to refine the texts first, each batch before it is spoken.
         """
-        synthesizer = self.model.synthesizer(use_decoder)
+        utterances = self.read_texts.utterances
+        synthesizer, params, low_latency = self.synthesizer, self.params, self.low_latency
 
         def decoder(utterance: Utterance, playback: PlaybackClock) -> UtteranceDecoder:
             schedule: Schedule = JustInTime(playback, synthesizer.samples_per_frame)
             if params.stream_batch != InferCodeParams.stream_batch:  # the caller's own size
                 schedule = FixedSize(params.stream_batch, synthesizer.samples_per_frame)
             # What the guard holds back is final already when it is given out.
-            early = low_latency if utterance.index == 0 and self.guard != RETRY else None
+            early = low_latency if utterance.index == 0 and self.asked.guard != RETRY else None
             return UtteranceDecoder(synthesizer, schedule, early)
 
         refined = None
-        if refining is not None:
-            refined = partial(self._refining, params=refining, seed=choose_seed(refining))
+        if not self.asked.skip_refine_text:  # each batch before it is spoken
+            refined = partial(self._refining, seed=choose_seed(self.refining))
         heard_from = -(-synthesizer.reach // 2) + FIRST_FRAMES
         if low_latency is not None:
             heard_from = low_latency.first + low_latency.lookahead
-        speak = self._speaker(utterances, params, synthesizer, refined, heard_from=heard_from)
+        speak = self._speaker(utterances, refined, heard_from=heard_from)
         assembler = self._assembler(utterances, decoder, waits_for_consumer=True)
         gpt = self.model.gpt
         if gpt.pushes is not None and self.fitting is None and not self.calls_back:
@@ -184,19 +182,17 @@ class InferCall:
             text.lexicon_uses, text.left_out, text.speaker = uses, left_out, speaker
         return assembler
 
-    def _aligner(self, synthesizer: Synthesizer) -> MakeAlignment | None:
+    def _aligner(self) -> MakeAlignment | None:
         """Return what makes the alignments, where the times of words or faults are wanted."""
         if self.read is None:
             return None
-        finds_faults = self.guard is not None or self.fitting is not None
-        size = synthesizer.samples_per_frame
+        finds_faults = self.asked.guard is not None or self.fitting is not None
+        size = self.synthesizer.samples_per_frame
         return aligner(self.model, self.read, size, finds_faults=finds_faults)
 
     def _speaker(
         self,
         utterances: Sequence[Utterance],
-        params: InferCodeParams,
-        synthesizer: Synthesizer,
         refine: Refine | None = None,
         *,
         heard_from: int | None = None,
@@ -211,17 +207,27 @@ class InferCall:
                 waveforms.
         """
         fitting, fitted = self.fitting, None
-        seed = choose_seed(params)
+        seed = choose_seed(self.params)
         plain = [u for u in utterances if fitting is None or not fitting.has(u.text_index)]
-        speech = self._speech_pass(plain, params, seed, synthesizer, heard_from=heard_from)
+        mends, is_stream = self.asked.guard == RETRY, heard_from is not None
+        speech = SpeechPass(
+            self.model,
+            plain,
+            self.params,
+            seed,
+            batch_size=self.batch_size,
+            cancelled=self.cancelled,
+            may_restart=mends or not is_stream,
+            alignment_heads=self.heads,
+            align=self._aligner(),
+            mends=mends,
+            heard_from=heard_from,
+        )
         if fitting is not None:
-            is_stream = heard_from is not None
-            fitted = self._fitted_pass(
-                fitting, utterances, params, seed, synthesizer, refine, is_stream=is_stream
-            )
+            fitted = self._fitted_pass(fitting, utterances, seed, refine, is_stream=is_stream)
 
         def speak(tell: Tell[UtteranceUpdate]) -> Routine[None]:
-            with progress("speaking", "frame", params.show_tqdm) as bar:
+            with progress("speaking", "frame", self.params.show_tqdm) as bar:
 
                 def count(update: UtteranceUpdate) -> None:
                     bar.update(len(update.delta.ids))
@@ -238,21 +244,19 @@ class InferCall:
         self,
         fitting: Fitting,
         utterances: Sequence[Utterance],
-        params: InferCodeParams,
         seed: int,
-        synthesizer: Synthesizer,
         refine: Refine | None,
         *,
         is_stream: bool,
     ) -> FittedPass:
         """Return the pass of the texts that have a time."""
-        align = self._aligner(synthesizer)
+        align = self._aligner()
         assert align is not None, "texts with a time need the times of words"
         texts = fitting.timed(utterances)
         speech = SpeechPass(
             self.model,
             [u for text in texts for u in text.utterances],
-            params,
+            self.params,
             seed,
             batch_size=self.batch_size,
             cancelled=self.cancelled,
@@ -263,10 +267,10 @@ class InferCall:
             self.model,
             texts,
             speech,
-            TakeDrawer(self.model, synthesizer, align, self.cancelled, size),
+            TakeDrawer(self.model, self.synthesizer, align, self.cancelled, size),
             fitting.lengths,
             self.cancelled,
-            settings=params.prompt,
+            settings=self.params.prompt,
             refine=None if refine is None else self._in_this_thread(refine),
             raises=is_stream and not fitting.may_be_late,
         )
@@ -275,36 +279,3 @@ class InferCall:
         self, refine: Refine
     ) -> Callable[[Sequence[Utterance]], Sequence[Utterance]]:
         return lambda utterances: run(refine(utterances), self.model.gpt, self.cancelled)
-
-    def _speech_pass(
-        self,
-        utterances: Sequence[Utterance],
-        params: InferCodeParams,
-        seed: int,
-        synthesizer: Synthesizer,
-        *,
-        heard_from: int | None = None,
-    ) -> SpeechPass:
-        """Return the speech pass of the call; raise if an utterance cannot be spoken.
-
-        Args:
-            heard_from: as in :meth:`_speaker`.
-        """
-        mends, is_stream = self.guard == RETRY, heard_from is not None
-        # Sound that was given out cannot be generated again.
-        holds_back = is_stream and mends
-        return SpeechPass(
-            self.model,
-            utterances,
-            params,
-            seed,
-            batch_size=self.batch_size,
-            cancelled=self.cancelled,
-            first_alone=is_stream,
-            may_restart=holds_back or not is_stream,
-            holds_back=holds_back,
-            alignment_heads=self.heads,
-            align=self._aligner(synthesizer),
-            mends=mends,
-            heard_from=None if holds_back else heard_from,
-        )

@@ -40,15 +40,15 @@ class SpeechPass:
 
     Args:
         batch_size: utterances that are generated side by side.
-        first_alone: generate the first utterance of every text before all the others.
         may_restart: try an utterance again that finds no end, unless ``params`` want no retries. A
             stream that gave out its earlier samples cannot. See ``text/duration.py``.
-        holds_back: give an utterance that may be generated again only when it is kept.
         alignment_heads: those whose attention the updates carry.
         align: makes the alignments of attempts, which need ``alignment_heads``.
-        mends: whether an utterance with faults is generated again; it needs ``align``.
+        mends: whether an utterance with faults is generated again; it needs ``align``. A listener
+            then gets an utterance only when it is kept.
         heard_from: frames that come before the first sound of an utterance whose listener hears it
-            while it is generated; ``None`` for no listener.
+            while it is generated; the first one of every text comes before all the others then.
+            ``None`` for no listener.
 
     Raises:
         TextError, VoiceError, ConfigError: a prompt, voice or setting does not fit.
@@ -63,15 +63,15 @@ class SpeechPass:
         *,
         batch_size: int,
         cancelled: Cancellation,
-        first_alone: bool = False,
         may_restart: bool = False,
-        holds_back: bool = False,
         alignment_heads: AlignmentHeads = (),
         align: MakeAlignment | None = None,
         mends: bool = False,
         heard_from: int | None = None,
     ) -> None:
-        self._heard_from = heard_from
+        # Sound that was given out cannot be generated again.
+        holds_back = mends and heard_from is not None
+        self._heard_from = None if holds_back else heard_from
         self._model, self._params, self._seed = model, params, seed
         self._utterances = sorted(utterances, key=lambda u: u.index)
         self._batch_size, self._alignment_heads = batch_size, alignment_heads
@@ -80,7 +80,7 @@ class SpeechPass:
         self._sampling = SamplingParams.from_params(params, num_codebooks=model.config.embed.num_vq)
         is_free = self._named.speaker is None and self._named.sample is None
         is_steady = is_free and model.config.defaults.samples_trained
-        self._first_alone = first_alone or is_steady
+        self._first_alone = heard_from is not None or is_steady
         # The texts whose first utterance the others follow; the voices of those that have ended.
         self._followed = {u.text_index for u in utterances if u.index > 0} if is_steady else set()
         self._voices: dict[int, Voice] = {}

@@ -385,9 +385,9 @@ def test_sample_prompts_are_not_made_for_models_that_cannot_follow_them(small: C
     model = replace(model, config=replace(model.config, defaults=defaults))
     utterances = [Utterance(0, index, "come to the water.") for index in range(3)]
     params = small.InferCodeParams(**LIVELY)
-    settings: dict[str, Any] = {"batch_size": 4, "first_alone": False, "cancelled": Cancellation()}
+    speech = SpeechPass(model, utterances, params, 1, batch_size=4, cancelled=Cancellation())
     with Recording(model) as recording:
-        list(SpeechPass(model, utterances, params, 1, **settings).updates())
+        list(speech.updates())
     assert [len(r.prompt.codes) for r in recording.requests] == [0, 0, 0]
 
 

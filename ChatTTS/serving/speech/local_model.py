@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from ...model.velocity.async_llm_engine import AsyncLLMEngine
 from ...model.velocity.generator import VelocityGenerator
 from ...model.velocity.metrics import Metrics
 from ...pipeline.streams import SpeechStream
+from ...request_fields import CallManner
 from ...utils.locks import new_lock
 from ...utils.lru import CacheCounts
 from ..observe.engine_metrics import EngineState
@@ -153,15 +155,10 @@ def open_stream(chat: Chat, job: SpeechJob, interrupt: threading.Event) -> Speec
         params_infer_code={**job.sampling, **job.voice},
         first_utterance=job.first_utterance,
         interrupt=interrupt,
-        word_times=job.word_times,
-        guard=job.guard,
         lexicon=job.lexicon,
-        silence_before=job.silence_before,
-        silence_after=job.silence_after,
-        paragraph_pause=job.paragraph_pause,
         reads_ssml=False,
         duration=job.duration,
-        may_be_late=job.may_be_late,
+        **{each.name: getattr(job, each.name) for each in fields(CallManner)},
     )
 
 

@@ -35,10 +35,11 @@ from ChatTTS.model.llama.shard import Shard
 from ChatTTS.model.llama.weights import LlamaFile
 from ChatTTS.model.velocity.backends.cpu.packing import PackedLinear
 from ChatTTS.model.velocity.backends.torch.linear import MatrixMaker, TiledMatrix, WholeMatrix
-from ChatTTS.model.velocity.backends.torch.llama import TorchLlama
+from ChatTTS.model.velocity.backends.torch.operations import TorchOperations
 from ChatTTS.model.velocity.backends.torch.tiles import tiled
 from ChatTTS.model.velocity.configs import CacheConfig
 from ChatTTS.model.velocity.input_batch import InputBatch
+from ChatTTS.model.velocity.layers import LayeredLlama
 from ChatTTS.model.velocity.model_loader import matrix_maker, torch_attention
 
 from ..common.command import check_at_least_one, new_parser, origin, write_json
@@ -170,7 +171,7 @@ def measure_steps(args: argparse.Namespace, folder: Path, name: str) -> list[dic
     return results
 
 
-def _llama(folder: Path, config: Config, name: str, maker: MatrixMaker | None) -> TorchLlama:
+def _llama(folder: Path, config: Config, name: str, maker: MatrixMaker | None) -> LayeredLlama:
     """Load the Llama on torch; its matrices are by default those that the engine takes."""
     asset = folder / "asset"
     placement = choose_placement("cpu", name)
@@ -178,14 +179,19 @@ def _llama(folder: Path, config: Config, name: str, maker: MatrixMaker | None) -
     shape = read_llama_shape(asset / "gpt" / "config.json", config.gpt)
     file = LlamaFile(asset / "gpt" / "model.safetensors", shape)
     shard = Shard(shape)
-    return TorchLlama(
+    operations = TorchOperations(
+        shape,
+        load_embed(asset / "Embed.safetensors", config.embed, placement),
+        torch_attention(shard, CacheConfig.block_size, device),
+        rotary_tables(shape),
+        maker or matrix_maker(shard, (), dtype, device, batch_invariant=True),
+    )
+    return LayeredLlama(
         shape,
         (file.layer(i, dtype) for i in range(shape.num_hidden_layers)),
         file.final_norm(dtype),
-        load_embed(asset / "Embed.safetensors", config.embed, placement),
-        torch_attention(shard, CacheConfig.block_size, dtype, device),
-        rotary_tables(shape),
-        maker or matrix_maker(shard, (), dtype, device, batch_invariant=True),
+        operations,
+        CacheConfig.block_size,
     )
 
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.embed import RowKind
+from ChatTTS.model.kernels import twins
 from ChatTTS.model.kernels.cuda import (
     attention,
     embedding,
@@ -95,7 +96,7 @@ def _small(given: Inputs, rows: int) -> Iterator[Check]:
 
     def normed() -> tuple[float, float]:
         parts = given.normal(rows, hidden), given.normal(hidden), _EPS
-        return given.on_both(norm.rms_norm, norm.rms_norm_torch, *parts), allowed
+        return given.on_both(norm.rms_norm, twins.rms_norm_torch, *parts), allowed
 
     def gated() -> tuple[float, float]:
         both = given.normal(rows, 2 * inner)
@@ -111,7 +112,7 @@ def _small(given: Inputs, rows: int) -> Iterator[Check]:
             given.normal(gpt.num_text_tokens, hidden),
             given.normal(gpt.num_vq * gpt.num_audio_tokens, hidden),
         )
-        return given.on_both(embedding.embed_rows, embedding.embed_rows_torch, *parts), allowed
+        return given.on_both(embedding.embed_rows, twins.embed_rows_torch, *parts), allowed
 
     yield from (("norm", normed), ("SwiGLU", gated))
     yield "embedding", embedded
@@ -164,7 +165,7 @@ def _rotary(given: Inputs, rows: int) -> Iterator[Check]:
 
         found = given.on_both(
             whole(rotary.rotate_and_store),
-            whole(rotary.rotate_and_store_torch),
+            whole(twins.rotate_and_store_torch),
             *parts,
             pool.zero_(),
         )
@@ -183,7 +184,7 @@ def _attention(given: Inputs, rows: int) -> Iterator[Check]:
             return lambda *own: way(*own[:2], 1, *own[2:], max_positions=max_positions)
 
         parts = query, pool, tables, table_of, positions
-        ways = attend(attention.attend_rows), attend(attention.attend_rows_torch)
+        ways = attend(attention.attend_rows), attend(twins.attend_rows_torch)
         return given.on_both(*ways, *parts), given.allowed
 
     yield "attention", check

@@ -18,7 +18,7 @@ from torch.nn.functional import linear
 from ChatTTS.config import GPTConfig
 from ChatTTS.model.cuda import graphs
 from ChatTTS.model.kernels.cuda.products import product
-from ChatTTS.model.velocity.backends.cuda.linear import SKINNY_ROWS, library_product
+from ChatTTS.model.velocity.backends.cuda.operations import SKINNY_ROWS, library_product
 
 from .scale import Scale, Task
 from .timing import device_seconds

@@ -136,15 +136,15 @@ def test_adapters(folder: Path, on_triton: None) -> None:
 
 def test_rows_that_adapters_change_are_found(folder: Path, on_triton: None) -> None:
     """Rows without an adapter that would get one."""
-    from ChatTTS.model.velocity.backends.cuda import linear
+    from ChatTTS.model.velocity.backends.cuda import operations
 
-    right: Any = vars(linear)["to_ranks"]
+    right: Any = vars(operations)["to_ranks"]
 
     def wrong(x: Any, low: Any, adapter_of: Any, **given: Any) -> Any:
         return right(x, low, adapter_of.clamp_min(0), **given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(linear, "to_ranks", wrong)
+        patch.setattr(operations, "to_ranks", wrong)
         with pytest.raises(RuntimeError, match="lone run; rows without"):
             do("adapters", folder, dtype="float32")
 

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from ChatTTS.model.kernels import twins
 from ChatTTS.model.kernels.cuda import (
     attention,
     embedding,
@@ -37,7 +38,7 @@ def _check(found: Tensor, expected: Tensor) -> None:
 
 def _norm() -> None:
     x, weight = 3 * _random(3, 50), _random(50, seed=1)
-    _check(norm.rms_norm(x, weight, 1e-5), norm.rms_norm_torch(x, weight, 1e-5))
+    _check(norm.rms_norm(x, weight, 1e-5), twins.rms_norm_torch(x, weight, 1e-5))
 
 
 def _swiglu() -> None:
@@ -49,7 +50,7 @@ def _embedding() -> None:
     kinds = torch.tensor([0, 1, 2], dtype=torch.uint8)
     ids = torch.tensor([[1, 2], [3, 4], [0, 0]], dtype=torch.int32)
     given = kinds, ids, _random(1, 50, dtype=torch.float32), _random(9, 50), _random(12, 50, seed=2)
-    _check(embedding.embed_rows(*given), embedding.embed_rows_torch(*given))
+    _check(embedding.embed_rows(*given), twins.embed_rows_torch(*given))
 
 
 def _product(rows: int, inputs: int, dtype: torch.dtype, *, gated: bool = False) -> None:
@@ -103,7 +104,7 @@ def _attention() -> None:
     given = query, pool, 0, tables, table_of, positions
     with patch.object(attention, "PROGRAMS", 1):  # so that a program computes several splits
         found = attention.attend_rows(*given, max_positions=360)
-    _check(found[[0, 2]], attention.attend_rows_torch(*given, max_positions=360)[[0, 2]])
+    _check(found[[0, 2]], twins.attend_rows_torch(*given, max_positions=360)[[0, 2]])
 
 
 def _new_rows() -> None:

@@ -49,7 +49,7 @@ from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
 from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama
 from ChatTTS.model.velocity.backends.cuda.sampler import TritonSampler
 from ChatTTS.model.velocity.backends.cuda.text_attention import TextAttention
-from ChatTTS.model.velocity.backends.torch.tiles import RowLinear
+from ChatTTS.model.velocity.backends.torch.linear import MatrixLinear
 from ChatTTS.model.velocity.input_batch import InputBatch
 from ChatTTS.params import InferCodeParams
 
@@ -335,9 +335,9 @@ def _embed(shape: LlamaShape, dtype: torch.dtype) -> Embed:
     with torch.device("meta"):
         embed = Embed(EmbedConfig(shape.hidden_size, CODES, TEXT_IDS, CODEBOOKS)).to(dtype)
     embed = embed.to_empty(device="cpu").requires_grad_(False)
-    multiply = partial(product, out_dtype=torch.float32)
     for name in ("head_text", "head_code"):
-        setattr(embed, name, RowLinear(getattr(embed, name).weight, multiply))
+        multiply = partial(product, weight=getattr(embed, name).weight, out_dtype=torch.float32)
+        setattr(embed, name, MatrixLinear(multiply))
     return embed
 
 

@@ -18,41 +18,39 @@ from .recorder_tools import record_anywhere
 
 from ChatTTS.model.kernels.cuda import (  # isort: skip
     attention,
-    embedding,
     low_rank,
-    norm,
     output_product,
     prefill,
     products,
     prompt_attention,
-    rotary,
     sampling,
     step_results,
     swiglu,
     text_attention,
 )
-from ChatTTS.model.velocity.backends.cuda import decode_steps, linear, llama, sampler  # isort: skip
+from ChatTTS.model.kernels import twins  # isort: skip
+from ChatTTS.model.velocity.backends.cuda import decode_steps, llama, operations, sampler  # isort: skip
 
-# The kernels by name, each with the module that holds it and its twin.
+# The kernels by name, each with the module that holds its twin.
 KERNELS = {
     "attend_chunks": prefill,
     "attend_new_rows": attention,
     "attend_prompts": prompt_attention,
-    "attend_rows": attention,
+    "attend_rows": twins,
     "attend_text": text_attention,
     "draw_codes": sampling,
-    "embed_rows": embedding,
+    "embed_rows": twins,
     "product": products,
     "product_of_splits": output_product,
-    "rms_norm": norm,
-    "rotate_and_store": rotary,
+    "rms_norm": twins,
+    "rotate_and_store": twins,
     "store_results": step_results,
     "swiglu": swiglu,
     "to_ranks": low_rank,
 }
 
 # The modules that launch kernels. The loader imports from `products` where it makes the heads.
-USERS = (linear, decode_steps, llama, sampler, products)
+USERS = (decode_steps, llama, operations, sampler, products)
 
 
 def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ...config import Config
 from ...utils import machine
@@ -22,7 +22,7 @@ from ..kernels.cpu.library import KINDS, Team
 from ..llama.config import LlamaShape, read_llama_shape
 from ..llama.rotary import rotary_tables
 from ..llama.shard import GatheredLinear, Peers, Shard
-from ..llama.weights import LlamaFile
+from ..llama.weights import LayerWeights, LlamaFile
 from ..lora.reader import read_adapter
 from ..tokenizer import Tokenizer
 from .backends.cpu.llama import NativeLlama
@@ -30,12 +30,12 @@ from .backends.cpu.packing import PackedLinear, packed_weights
 from .backends.cpu.sampler import NativeSampler
 from .backends.torch.attention import Attention, TorchAttention
 from .backends.torch.linear import MatrixLinear, MatrixMaker, PackedMatrix, TiledMatrix, WholeMatrix
-from .backends.torch.llama import TorchLlama
+from .backends.torch.operations import TorchOperations
 from .backends.torch.row_checks import attention_agrees, packed_rows_agree
 from .backends.torch.sampler import TorchSampler
 from .backends.torch.tiled_attention import TiledAttention
-from .backends.torch.tiles import RowLinear
 from .configs import EngineConfig, ParallelConfig
+from .layers import LayeredLlama
 from .loaded_model import LlamaModel, LoadedModel, Sampler
 
 logger = logging.getLogger(__name__)
@@ -198,14 +198,13 @@ class ModelLoader:
         from .backends.cuda.llama import TritonLlama
         from .backends.cuda.sampler import TritonSampler
 
-        device, dtype = self._placement.device, self._placement.dtype
-        multiply = partial(product, out_dtype=torch.float32)
+        device = self._placement.device
         for name in _HEADS:
-            setattr(embed, name, RowLinear(getattr(embed, name).weight, multiply))
+            weight = getattr(embed, name).weight.detach()
+            multiply = partial(product, weight=weight, out_dtype=torch.float32)
+            setattr(embed, name, MatrixLinear(multiply))
         llama = TritonLlama(
-            file.shape,
-            (file.layer(index, dtype, self._shard).to(device) for index in self._shard.layers),
-            file.final_norm(dtype).to(device),
+            *self._weights(file),
             embed,
             rotary_tables(file.shape),
             self._config.cache.block_size,
@@ -220,7 +219,7 @@ class ModelLoader:
         recorder = graphs.CudaRecorder(device, advice=advice, priority=graphs.ENGINE_PRIORITY)
         return llama, TritonSampler(), recorder
 
-    def _torch(self, file: LlamaFile, embed: Embed, outputs: Mapping[str, int]) -> TorchLlama:
+    def _torch(self, file: LlamaFile, embed: Embed, outputs: Mapping[str, int]) -> LayeredLlama:
         device, dtype = self._placement.device, self._placement.dtype
         make = matrix_maker(
             self._shard,
@@ -232,18 +231,24 @@ class ModelLoader:
         for name, count in outputs.items():
             weight = getattr(embed, name).weight.detach()
             setattr(embed, name, MatrixLinear(make(weight, self._shard.piece(count))))
-        return TorchLlama(
+        block_size = self._config.cache.block_size
+        operations = TorchOperations(
             file.shape,
-            (file.layer(index, dtype, self._shard).to(device) for index in self._shard.layers),
-            file.final_norm(dtype).to(device),
             embed,
-            torch_attention(self._shard, self._config.cache.block_size, dtype, device),
+            torch_attention(self._shard, block_size, device),
             rotary_tables(file.shape),
             make,
             shard=self._shard,
-            peers=self._peers,
             adapters=self._adapters,
         )
+        given = *self._weights(file), operations, block_size
+        return LayeredLlama(*given, shard=self._shard, peers=self._peers)
+
+    def _weights(self, file: LlamaFile) -> tuple[LlamaShape, Iterator[LayerWeights], Tensor]:
+        """Return the shape of the model, and the layers and the final norm of the rank."""
+        device, dtype, shard = self._placement.device, self._placement.dtype, self._shard
+        layers = (file.layer(index, dtype, shard).to(device) for index in shard.layers)
+        return file.shape, layers, file.final_norm(dtype).to(device)
 
 
 def matrix_maker(
@@ -267,13 +272,11 @@ def matrix_maker(
     return TiledMatrix if batch_invariant else WholeMatrix
 
 
-def torch_attention(
-    shard: Shard, block_size: int, dtype: torch.dtype, device: torch.device
-) -> Attention:
+def torch_attention(shard: Shard, block_size: int, device: torch.device) -> Attention:
     """Return the fastest attention on torch in which no bit of a row depends on the other rows."""
     if device.type == "cpu" and attention_agrees(shard.shape):
-        return TiledAttention(shard.local, block_size, dtype)
-    return TorchAttention(shard.local, block_size, dtype, device)
+        return TiledAttention(shard.local, block_size)
+    return TorchAttention()
 
 
 def asset_folder(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Triton kernels, each beside its twin: a plain torch function that the tests compare it to.
+"""Triton kernels, and their twins: plain torch functions that the tests compare them to.
 
 These modules need Triton, so they are imported only where they are used. Every bit of a kernel's
 output row depends on that row and its sequence alone: tiles and the order of summation never

@@ -15,9 +15,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ..twins import attend_rows_torch, rotate_and_store_torch
 from .ahead import MAX_ROWS, Ahead, fetch, fetch_matrices, idle_share
 from .dependent_launch import follow, launch_options, let_begin, overlaps
-from .rotary import rotate_and_store_torch, rotated
+from .rotary import rotated
 from .split_merge import merged, row_length
 
 # Positions in a split. The keys and values of a split fit into the registers of a program, so all
@@ -270,38 +271,6 @@ def split_warps(width: int, dtype: torch.dtype) -> int:
     """
     # Each thread holds 128 bytes of keys and 128 bytes of values.
     return min(max(width * dtype.itemsize // 16, 4), 16)
-
-
-def attend_rows_torch(
-    query: Tensor,
-    pool: Tensor,
-    layer: int,
-    tables: Tensor,
-    table_of: Tensor,
-    positions: Tensor,
-    *,
-    max_positions: int,
-) -> Tensor:
-    """Compute :func:`attend_rows` in plain torch; ``max_positions`` is only checked."""
-    kv_heads, block_size, size = pool.shape[3:]
-    mixed = torch.zeros_like(query)
-    for row, (sequence, position) in enumerate(
-        zip(table_of.tolist(), positions.tolist(), strict=True)
-    ):
-        if sequence < 0:
-            continue
-        length = position + 1
-        assert length <= max_positions, (
-            f"row {row} attends to {length} positions, which is over {max_positions}"
-        )
-        used = tables[sequence, : -(-length // block_size)].long()
-        # [blocks, 2, heads, positions, size] to [2, heads, length, size]
-        held = pool[used, layer].permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, :length]
-        keys, values = held.float()
-        grouped = query[row].view(kv_heads, -1, size).float()
-        weights = (grouped @ keys.transpose(1, 2) * size**-0.5).softmax(dim=-1)
-        mixed[row] = (weights @ values).flatten(0, 1).to(query.dtype)
-    return mixed
 
 
 @triton.jit(do_not_specialize=["table_width", "splits"])

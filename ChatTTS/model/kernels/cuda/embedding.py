@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -46,25 +45,6 @@ def embed_rows(
             triton.next_power_of_2(hidden),
             num_warps=4,
         )
-    return out
-
-
-def embed_rows_torch(
-    kinds: Tensor, ids: Tensor, vectors: Tensor, text_table: Tensor, code_table: Tensor
-) -> Tensor:
-    """Compute :func:`embed_rows` in plain torch."""
-    num_codebooks = ids.shape[1]
-    out = text_table.new_empty(len(kinds), text_table.shape[1])
-    offsets = torch.arange(num_codebooks, device=ids.device) * (
-        code_table.shape[0] // num_codebooks
-    )
-    for row, kind in enumerate(kinds.tolist()):
-        if kind == RowKind.TEXT:
-            out[row] = text_table[ids[row, 0]]
-        elif kind == RowKind.CODE:
-            out[row] = code_table[ids[row] + offsets].float().sum(dim=0)
-        else:
-            out[row] = vectors[ids[row, 0]]
     return out
 
 

@@ -19,8 +19,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ..twins import rms_norm_torch
 from .dependent_launch import follow, launch_options, overlaps
-from .norm import rms_norm_torch
 
 # The most inputs that a program takes at once.
 _MAX_INPUTS = 1024

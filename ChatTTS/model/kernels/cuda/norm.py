@@ -35,13 +35,6 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return out
 
 
-def rms_norm_torch(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """Compute :func:`rms_norm` in plain torch."""
-    wide = x.float()
-    scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
-    return weight * (wide * scale).to(x.dtype)
-
-
 @triton.jit
 def _rms_norm(
     x: tl.tensor,

@@ -14,9 +14,9 @@ import triton
 from torch import Tensor
 
 from ....errors import ConfigError
+from ..twins import rms_norm_torch
 from .dependent_launch import TRITON, capability, launch_options, overlaps
 from .low_rank import RowRanks, add_ranks_torch, rank_arguments
-from .norm import rms_norm_torch
 from .product_kernels import (
     DEPTH,
     PARTS,

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ..twins import attend_rows_torch
 from .attention import (
     LOG2_E,
     PROGRAMS,
@@ -19,7 +20,6 @@ from .attention import (
     SPLIT_REGISTERS,
     ContextSplits,
     attend_rows,
-    attend_rows_torch,
     split_warps,
 )
 from .dependent_launch import follow, launch_options, overlaps

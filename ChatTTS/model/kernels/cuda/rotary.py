@@ -5,7 +5,6 @@ Each program computes a few heads of one row, so rows are independent of each ot
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -75,40 +74,6 @@ def rotate_and_store(
             **launch_options(overlap),
         )
     return query
-
-
-def rotate_and_store_torch(
-    qkv: Tensor,
-    cosines: Tensor,
-    sines: Tensor,
-    positions: Tensor,
-    tables: Tensor,
-    table_of: Tensor,
-    pool: Tensor,
-    layer: int,
-    heads: int,
-) -> Tensor:
-    """Compute :func:`rotate_and_store` in plain torch."""
-    kv_heads, block_size, size = pool.shape[3:]
-    query = qkv.new_zeros(len(qkv), heads, size)
-    for row, (position, sequence) in enumerate(
-        zip(positions.tolist(), table_of.tolist(), strict=True)
-    ):
-        if sequence < 0:
-            continue
-        wide = qkv[row].view(-1, size).float()
-        turned = rotated_torch(wide, cosines[position], sines[position]).to(qkv.dtype)
-        query[row] = turned[:heads]
-        place = pool[int(tables[sequence, position // block_size]), layer]
-        place[0, :, position % block_size] = turned[heads : heads + kv_heads]
-        place[1, :, position % block_size] = wide[heads + kv_heads :]
-    return query
-
-
-def rotated_torch(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """Rotate heads [..., head size] by the angles of a position, in plain torch."""
-    first, second = x.chunk(2, dim=-1)
-    return x * cosines + torch.cat([-second, first], dim=-1) * sines
 
 
 @triton.jit

@@ -10,8 +10,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ...llama.rotary import rotate
 from .attention import SPLIT
-from .rotary import rotated, rotated_torch
+from .rotary import rotated
 
 _LOG2_E = 1.4426950408889634
 # Numbers that describe an entry: row, layer, head, columns, and where they begin in the result.
@@ -90,8 +91,8 @@ def attend_text_torch(
         if table_of[row] < 0:
             continue
         length = int(positions[row])
-        query = qkv[layer, row, head * size : (head + 1) * size].float()
-        query = rotated_torch(query, *(table[length - 1] for table in rotary)).to(qkv.dtype)
+        query = qkv[layer, row, head * size : (head + 1) * size]
+        query = rotate(query, *(table[length - 1] for table in rotary))
         used = tables[int(table_of[row]), : -(-length // block_size)].long()
         keys = pool[used, layer, 0, head // (heads // kv_heads)].flatten(0, 1)
         scores = keys[:length].float() @ query.float() * size**-0.5

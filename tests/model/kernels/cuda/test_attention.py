@@ -17,7 +17,6 @@ from ChatTTS.model.kernels.cuda.attention import (
     attend_new_rows,
     attend_new_rows_torch,
     attend_rows,
-    attend_rows_torch,
 )
 from ChatTTS.model.kernels.cuda.output_product import (
     product_of_splits,
@@ -31,6 +30,7 @@ from ChatTTS.model.kernels.cuda.prefill import (
 )
 from ChatTTS.model.kernels.cuda.products import product
 from ChatTTS.model.kernels.cuda.rotary import rotate_and_store
+from ChatTTS.model.kernels.twins import attend_rows_torch
 
 from ....support.kernel_tools import DEVICE
 

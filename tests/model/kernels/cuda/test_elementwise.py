@@ -12,10 +12,15 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.embed import RowKind
-from ChatTTS.model.kernels.cuda.embedding import embed_rows, embed_rows_torch
-from ChatTTS.model.kernels.cuda.norm import rms_norm, rms_norm_torch
-from ChatTTS.model.kernels.cuda.rotary import rotate_and_store, rotate_and_store_torch
+from ChatTTS.model.kernels.cuda.embedding import embed_rows
+from ChatTTS.model.kernels.cuda.norm import rms_norm
+from ChatTTS.model.kernels.cuda.rotary import rotate_and_store
 from ChatTTS.model.kernels.cuda.swiglu import swiglu, swiglu_torch
+from ChatTTS.model.kernels.twins import (
+    embed_rows_torch,
+    rms_norm_torch,
+    rotate_and_store_torch,
+)
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 

@@ -2,58 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from itertools import accumulate
 
 import torch
 
 from ....kernels.cuda.low_rank import LowRanks
-from ....llama.config import LlamaShape, projections
+from ....llama.config import MATRICES, LlamaShape, projections
 from ....lora.adapter import Adapter
 
 # The matrices of a layer on these kernels, and the projections that they stack.
-_STACKED = {
-    "qkv": ("q_proj", "k_proj", "v_proj"),
-    "out": ("o_proj",),
-    "gate_up": ("gate_proj", "up_proj"),
-    "down": ("down_proj",),
-}
-
-
-@dataclass(frozen=True)
-class LayerAdapters:
-    """The additions of adapters to the matrices of a layer; ``None`` where there are none."""
-
-    qkv: LowRanks | None = None
-    out: LowRanks | None = None
-    gate_up: LowRanks | None = None
-    down: LowRanks | None = None
-
-
-NO_ADAPTERS = LayerAdapters()
+_STACKED = {**MATRICES, "gate_up": MATRICES["gate"] + MATRICES["up"]}
 
 
 def pack_adapters(
-    adapters: Sequence[Adapter], shape: LlamaShape, device: torch.device
-) -> Iterator[LayerAdapters]:
-    """Yield what adapters add to each layer of a Llama, on the device."""
-    for layer in range(shape.num_hidden_layers):
-        yield LayerAdapters(
-            **{
-                name: _packed(adapters, shape, layer, stacked, device)
-                for name, stacked in _STACKED.items()
-            }
-        )
-
-
-def _packed(
-    adapters: Sequence[Adapter],
-    shape: LlamaShape,
-    layer: int,
-    stacked: Sequence[str],
-    device: torch.device,
+    adapters: Sequence[Adapter], shape: LlamaShape, layer: int, name: str, device: torch.device
 ) -> LowRanks | None:
+    """Return what adapters add to a matrix of a layer, on the device; ``None`` if that is nothing.
+
+    Args:
+        name: of the matrix: ``qkv``, ``out``, ``gate_up`` or ``down``.
+    """
+    stacked = _STACKED[name]
     products = [adapter.products.get((layer, name)) for adapter in adapters for name in stacked]
     ranks = [0 if product is None else product.rank for product in products]
     if not any(ranks):

@@ -1,88 +1,77 @@
-"""Adapters in the plain torch Llama: the reference for the kernels.
+"""Matrices with adapters in torch: the reference for the kernels.
 
 No bit of a row depends on the rows beside it, since the narrow products are computed in tiles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from ....llama.config import MATRICES, LlamaShape
-from ....lora.adapter import Adapter
-from ...input_batch import InputBatch
+from ....lora.adapter import LowRank
 from .linear import Matrix, TiledMatrix, activation
 
-
-class TorchAdapters:
-    """All adapters of a Llama.
-
-    Args:
-        device, dtype: those of its matrices.
-    """
-
-    def __init__(
-        self,
-        adapters: Sequence[Adapter],
-        shape: LlamaShape,
-        device: torch.device,
-        dtype: torch.dtype,
-    ) -> None:
-        self._products: dict[tuple[int, int, str], tuple[TiledMatrix, TiledMatrix]] = {}
-        for number, adapter in enumerate(adapters):
-            for layer in range(shape.num_hidden_layers):
-                for matrix in MATRICES:
-                    if (product := adapter.fused(shape, layer, matrix)) is not None:
-                        down, up = (
-                            TiledMatrix(part.to(device, dtype).contiguous(), len(part))
-                            for part in (product.down, product.up)
-                        )
-                        self._products[number, layer, matrix] = down, up
-
-    def of(self, batch: InputBatch, device: torch.device) -> StepAdapters:
-        """Return the adapters of a step's rows."""
-        adapter_of = batch.adapter_of
-        rows = {}
-        if adapter_of is not None:
-            for number in sorted(set(adapter_of.tolist()) - {-1}):
-                is_of = torch.from_numpy(adapter_of == number)
-                rows[number] = is_of.nonzero().squeeze(1).to(device)
-        return StepAdapters(self._products, rows)
+# The rows of each adapter, int64 [n], by its number.
+RowsOf = Mapping[int, Tensor]
+# Both narrow matrices of each adapter, down and up, by its number.
+Narrow = Mapping[int, tuple[TiledMatrix, TiledMatrix]]
 
 
-class StepAdapters:
-    """The adapters of the rows of one step.
+def narrow_matrices(
+    given: Iterable[LowRank | None], device: torch.device, dtype: torch.dtype
+) -> Narrow:
+    """Return what adapters add to a matrix, given that of each adapter."""
+    return {
+        number: (_tiled(low.down.to(device, dtype)), _tiled(low.up.to(device, dtype)))
+        for number, low in enumerate(given)
+        if low is not None
+    }
 
-    Args:
-        products: both narrow matrices by adapter, layer and matrix.
-        rows: of each adapter, int64 [n].
-    """
 
-    def __init__(
-        self,
-        products: dict[tuple[int, int, str], tuple[TiledMatrix, TiledMatrix]],
-        rows: dict[int, Tensor],
-    ) -> None:
-        self._products, self._rows = products, rows
+def _tiled(part: Tensor) -> TiledMatrix:
+    return TiledMatrix(part.contiguous(), len(part))
 
-    def add(self, out: Tensor, x: Tensor, layer: int, matrix: str) -> Tensor:
-        """Return ``out`` [rows, outputs] with what the adapters add for ``x`` [rows, inputs]."""
-        for number, rows in self._rows.items():
-            if (product := self._products.get((number, layer, matrix))) is not None:
-                down, up = product
+
+@dataclass(frozen=True)
+class AdaptedMatrix:
+    """A matrix, and what adapters add to it."""
+
+    matrix: Matrix
+    narrow: Narrow
+
+    def __call__(self, x: Tensor, rows_of: RowsOf) -> Tensor:
+        """Return the product [rows, outputs] of ``x`` [rows, inputs]."""
+        out = self.matrix(x)
+        for number, rows in rows_of.items():
+            if (narrow := self.narrow.get(number)) is not None:
+                down, up = narrow
                 out[rows] += up(down(x[rows]))
         return out
 
-    def activate(self, gated: Tensor, gate: Matrix, x: Tensor, layer: int) -> Tensor:
-        """Return ``gated``, SiLU of the product with ``gate``, with what adapters change.
+    def activated(self, x: Tensor, rows_of: RowsOf) -> Tensor:
+        """Return SiLU of the product.
 
-        Their rows are computed anew. What the others have may come from one operator, and keeps its
-        bits.
+        Rows that an adapter changes are computed anew. What the others have may come from one
+        operator, and keeps its bits.
         """
-        for number, rows in self._rows.items():
-            if (product := self._products.get((number, layer, "gate"))) is not None:
-                down, up = product
-                gated[rows] = activation(gate(x[rows]) + up(down(x[rows])))
-        return gated
+        out = self.matrix.activated(x)
+        for number, rows in rows_of.items():
+            if (narrow := self.narrow.get(number)) is not None:
+                down, up = narrow
+                out[rows] = activation(self.matrix(x[rows]) + up(down(x[rows])))
+        return out
+
+
+@dataclass(frozen=True)
+class GatedMatrix:
+    """The gated half of an MLP."""
+
+    gate: AdaptedMatrix
+    up: AdaptedMatrix
+
+    def __call__(self, x: Tensor, rows_of: RowsOf) -> Tensor:
+        """Return silu(gate) * up of ``x`` [rows, inputs]."""
+        return self.gate.activated(x, rows_of).mul_(self.up(x, rows_of))

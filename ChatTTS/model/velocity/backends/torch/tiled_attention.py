@@ -23,7 +23,7 @@ from torch.nn.functional import embedding_bag
 
 from ....llama.config import LlamaShape
 from ...input_batch import AttentionProbe, InputBatch
-from .attention import TorchBlocks, note_attention
+from .attention import note_attention
 from .linear import in_chunks
 
 TILE = 128
@@ -70,11 +70,17 @@ class TilePlan:
     probe: AttentionProbe | None
 
 
-class TiledAttention(TorchBlocks):
-    """Attention over such blocks on a CPU, in tiles; see :class:`~.attention.Attention`."""
+class TiledAttention:
+    """Attention in tiles, on a CPU; see :class:`~.attention.Attention`.
 
-    def __init__(self, shape: LlamaShape, block_size: int, dtype: torch.dtype) -> None:
-        super().__init__(shape, block_size, dtype, torch.device("cpu"))
+    Args:
+        shape: sizes; of a rank, those of its layers and heads (see ``Shard.local``).
+    """
+
+    def __init__(self, shape: LlamaShape, block_size: int) -> None:
+        self._heads, self._kv_heads = shape.num_attention_heads, shape.num_key_value_heads
+        self._layers, self._size = shape.num_hidden_layers, shape.head_dim
+        self._block_size = block_size
         silence_torch()
 
     def plan(self, batch: InputBatch, pool: Tensor) -> TilePlan:
@@ -91,9 +97,7 @@ class TiledAttention(TorchBlocks):
         tiles = starts[:, None] + np.minimum(np.arange(most), counts[:, None] - 1)
         return TilePlan(
             keys=torch.from_numpy(keys),
-            chunks=tuple(
-                self._chunks(tables, batch.table_of, positions, row, first, self._count(pool))
-            ),
+            chunks=tuple(self._chunks(tables, batch.table_of, positions, row, first, pool)),
             pairs=None if most == 1 else torch.from_numpy(tiles),
             absent=torch.from_numpy(np.arange(most) >= counts[:, None]).unsqueeze(-1),
             probe=batch.probe,
@@ -101,7 +105,7 @@ class TiledAttention(TorchBlocks):
 
     def _count(self, pool: Tensor) -> int:
         """Return how many vectors there are from the first key, or value, of a layer on."""
-        behind = (2 * self._block_shape[0] - 1) * self._kv_heads * self._block_size
+        behind = (2 * self._layers - 1) * self._kv_heads * self._block_size
         return pool.numel() // self._size - behind
 
     def _vectors(
@@ -115,7 +119,7 @@ class TiledAttention(TorchBlocks):
         """
         blocks, slots = np.divmod(positions, self._block_size)
         size = self._block_size * self._kv_heads
-        begin = tables[table_of[:, None], blocks] * (2 * self._block_shape[0] * size) + slots
+        begin = tables[table_of[:, None], blocks] * (2 * self._layers * size) + slots
         heads = np.arange(self._kv_heads) * self._block_size
         places: NDArray[np.int64] = begin[:, None] + heads[:, None]
         return places
@@ -127,7 +131,7 @@ class TiledAttention(TorchBlocks):
         positions: NDArray[np.int64],
         rows: NDArray[np.int64],
         firsts: NDArray[np.int64],
-        count: int,
+        pool: Tensor,
     ) -> Iterator[TileChunk]:
         """Yield the pairs of a row and a tile.
 
@@ -135,8 +139,8 @@ class TiledAttention(TorchBlocks):
             table_of: the sequence of each row.
             positions: of each row.
             rows, firsts: of each pair the row, and the position at which the tile begins.
-            count: see :meth:`_count`.
         """
+        is_read_in_place = pool.dtype is torch.float32 and self._count(pool) >= TILE
         groups = self._heads // self._kv_heads
         for begin in range(0, len(rows), _PAIRS):
             row = rows[begin : begin + _PAIRS]
@@ -148,8 +152,8 @@ class TiledAttention(TorchBlocks):
             places = torch.from_numpy(found.repeat(groups, axis=1).reshape(-1, TILE))
             hidden = np.where(wanted > last, np.float32(-np.inf), np.float32(0))
             bias = torch.from_numpy(hidden.repeat(self._heads, axis=0))
-            gathered = None
-            if self._dtype is not torch.float32 or count < TILE:
+            gathered, count = None, self._count(pool)
+            if not is_read_in_place:
                 gathered, count = places.flatten(), places.numel()
                 places = torch.arange(count).view_as(places)
             yield TileChunk(
@@ -168,8 +172,8 @@ class TiledAttention(TorchBlocks):
         count = self._count(pool)
         keys = vectors.narrow(0, 2 * apart * layer, count)
         values = vectors.narrow(0, 2 * apart * layer + apart, count)
-        keys[plan.keys] = key.to(self._dtype)
-        values[plan.keys] = value.to(self._dtype)
+        keys[plan.keys] = key.to(pool.dtype)
+        values[plan.keys] = value.to(pool.dtype)
         wide = query.float()
         parts = []
         for chunk in plan.chunks:
@@ -232,7 +236,7 @@ class TiledAttention(TorchBlocks):
             else:
                 parts = by_pair[pairs[row]] * scales[row].unsqueeze(-1)
                 whole = parts.transpose(0, 1).flatten(1)
-            note_attention(probe, row, layer, whole)
+            note_attention(probe, layer, row, whole)
 
 
 def wanted_scores(places: Tensor, bias: Tensor, count: int) -> Tensor:

@@ -8,10 +8,8 @@ check finds them as good.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import linear, pad
 
 # MKL multiplies weights by few columns fastest.
@@ -73,20 +71,3 @@ def _batched(pieces: Tensor, columns: Tensor) -> Tensor:
     batch = pieces if count > 1 else pieces.expand(2, -1, -1)
     products = torch.bmm(batch, columns.expand(len(batch), -1, -1))
     return products[:count].flatten(0, 1)
-
-
-class RowLinear(nn.Module):
-    """A linear layer without bias; no bit of a row depends on the other rows.
-
-    Args:
-        weight: [outputs, inputs].
-        product: multiplies rows by the transposed weight, with this promise.
-    """
-
-    def __init__(self, weight: Tensor, product: Callable[[Tensor, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(weight, requires_grad=False)
-        self._product = product
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return self._product(rows, self.weight)

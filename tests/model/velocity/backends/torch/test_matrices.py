@@ -219,7 +219,7 @@ def test_answers_are_kept(
 
 def test_attention_that_depends_on_others_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     if attention_agrees(SHAPE):
-        assert isinstance(torch_attention(SHARD, 8, torch.float32, CPU), TiledAttention)
+        assert isinstance(torch_attention(SHARD, 8, CPU), TiledAttention)
     original = tiled_attention.attend
 
     def change(query: Tensor, *others: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -229,4 +229,4 @@ def test_attention_that_depends_on_others_is_seen(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(row_checks, "attend", change)
     shape = make_shape(64, 4, 4, 32)
     assert not attention_agrees(shape)
-    assert not isinstance(torch_attention(Shard(shape), 8, torch.float32, CPU), TiledAttention)
+    assert not isinstance(torch_attention(Shard(shape), 8, CPU), TiledAttention)

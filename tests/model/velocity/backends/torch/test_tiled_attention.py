@@ -16,7 +16,7 @@ from ChatTTS.model.velocity.backends.torch.row_checks import attention_agrees
 from ChatTTS.model.velocity.backends.torch.tiled_attention import TILE, TiledAttention
 from ChatTTS.model.velocity.input_batch import AttentionProbe, HeadSet, InputBatch
 
-from .....support.velocity_models import CPU, make_shape
+from .....support.velocity_models import make_shape
 
 SHAPES = {
     "heads of 16": make_shape(64, 4, 4, 16),
@@ -31,7 +31,12 @@ class Filled:
     """Sequences whose keys and values are in scrambled blocks, over memory full of NaN."""
 
     def __init__(
-        self, attention: Attention, shape: LlamaShape, block_size: int, lengths: Sequence[int]
+        self,
+        attention: Attention,
+        shape: LlamaShape,
+        block_size: int,
+        lengths: Sequence[int],
+        dtype: torch.dtype = torch.float32,
     ) -> None:
         self.attention, self.shape = attention, shape
         counts = [-(-length // block_size) for length in lengths]
@@ -39,7 +44,7 @@ class Filled:
         self.tables = np.zeros((len(lengths), max(counts)), dtype=np.int32)
         for table, own in zip(self.tables, np.split(order, np.cumsum(counts)), strict=False):
             table[: len(own)] = own
-        self.pool = attention.new_pool(len(order))
+        self.pool = torch.empty(len(order), *shape.block_shape(block_size), dtype=dtype)
         self.pool.view(torch.uint8).fill_(0xFF)
         for number, length in enumerate(lengths):
             self.attend([number] * (length - 1), list(range(length - 1)))
@@ -82,7 +87,7 @@ class Filled:
 def tiled(shape: LlamaShape, block_size: int, lengths: Sequence[int] = LENGTHS) -> Filled:
     if not attention_agrees(shape):
         pytest.skip("this machine's products of batches depend on the batch")
-    attention = TiledAttention(shape, block_size, torch.float32)
+    attention = TiledAttention(shape, block_size)
     return Filled(attention, shape, block_size, lengths)
 
 
@@ -94,7 +99,7 @@ def last_rows(filled: Filled, probe: AttentionProbe | None = None) -> Tensor:
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("block_size", [7, 32, 256])
 def test_as_row_by_row(shape: LlamaShape, block_size: int) -> None:
-    reference = TorchAttention(shape, block_size, torch.float32, CPU)
+    reference = TorchAttention()
     expected = Filled(reference, shape, block_size, LENGTHS)
     found = tiled(shape, block_size)
     probes: list[tuple[Tensor, Tensor]] = []
@@ -144,7 +149,7 @@ def test_what_a_block_held_before_is_forgotten() -> None:
 def test_a_pool_of_few_vectors() -> None:
     shape = make_shape(32, 1, 1, 32, layers=2)
     found = tiled(shape, 8, [9, 2])
-    expected = Filled(TorchAttention(shape, 8, torch.float32, CPU), shape, 8, [9, 2])
+    expected = Filled(TorchAttention(), shape, 8, [9, 2])
     rows = [filled.attend([0, 1], [8, 1]) for filled in (found, expected)]
     torch.testing.assert_close(*rows, atol=4e-6, rtol=0)
 
@@ -154,10 +159,10 @@ def test_narrow_keys_and_values() -> None:
     if not attention_agrees(shape):
         pytest.skip("this machine's products depend on the rows")
     found, expected = (
-        last_rows(Filled(attention, shape, 32, LENGTHS))
+        last_rows(Filled(attention, shape, 32, LENGTHS, torch.bfloat16))
         for attention in (
-            TiledAttention(shape, 32, torch.bfloat16),
-            TorchAttention(shape, 32, torch.bfloat16, CPU),
+            TiledAttention(shape, 32),
+            TorchAttention(),
         )
     )
     torch.testing.assert_close(found, expected, atol=4e-6, rtol=0)

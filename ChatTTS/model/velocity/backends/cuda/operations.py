@@ -1,0 +1,227 @@
+"""The operations of a Llama on Triton kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from ....embed import Embed
+from ....kernels.cuda.attention import ContextSplits, attend_new_rows
+from ....kernels.cuda.embedding import embed_rows
+from ....kernels.cuda.low_rank import LowRanks, RowRanks, to_ranks
+from ....kernels.cuda.norm import rms_norm
+from ....kernels.cuda.output_product import product_of_splits
+from ....kernels.cuda.prefill import attend_chunks, tiles_of
+from ....kernels.cuda.products import product
+from ....kernels.cuda.prompt_attention import attend_prompts
+from ....kernels.cuda.rotary import rotate_and_store
+from ....kernels.cuda.swiglu import swiglu
+from ....llama.config import LlamaShape
+from ....llama.shard import Shard
+from ....llama.weights import LayerWeights
+from ....lora.adapter import Adapter
+from ...input_batch import InputBatch
+from ...layers import LayerMatrices
+from .lora import pack_adapters
+
+# With at most this many rows, reading the weights limits a product's speed. This package's kernel
+# then also does the norm and the addition in one launch. With more rows, torch's product is faster.
+SKINNY_ROWS = 32
+
+
+@dataclass(frozen=True)
+class TritonMatrix:
+    """A matrix [outputs, inputs], contiguous.
+
+    Attributes:
+        low: what adapters add to it, or ``None``.
+        gated: it stacks a gate and the matrix that the gate is for.
+    """
+
+    weight: Tensor
+    low: LowRanks | None
+    gated: bool = False
+
+
+@dataclass(frozen=True)
+class AttentionMetadata:
+    """The position and the block table of every row of a step; contiguous, on the device.
+
+    Attributes:
+        positions: int32 [rows], the position of each row in its sequence.
+        tables: int32 [sequences, blocks], block tables: the physical blocks of each sequence.
+        table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding.
+        max_positions: every position is below it.
+        is_decode: every row belongs to another sequence. Otherwise rows may attend to other rows of
+            the step.
+        tiles: int32 [tiles, 3] from :func:`~ChatTTS.model.kernels.cuda.prefill.tiles_of`, for
+            prompts of a Llama that takes tiles.
+    """
+
+    positions: Tensor
+    tables: Tensor
+    table_of: Tensor
+    max_positions: int
+    is_decode: bool
+    tiles: Tensor | None = None
+
+
+class TritonOperations:
+    """See :class:`~ChatTTS.model.velocity.layers.Operations`. The host never waits for the device.
+
+    In a decode step of few rows, a layer takes five launches: norm and qkv product; rotary
+    embedding, storing keys and values, and attention over the splits; their merge, output
+    projection and residual; norm and gate and up projections; down projection and residual. With
+    more rows, and in float32, the merge and each of the two norms are separate launches, as
+    ``output_product.py`` and ``products.py`` choose. In a step of rows with adapters the merge is a
+    separate launch as well, and another launch before each product takes these rows to the ranks of
+    their adapters.
+
+    With few rows, attention also fetches the weights of the layer's other products and of the next
+    layer's first one; see ``kernels/cuda/ahead.py``. Behind the last layer is the first one, which
+    the next step begins with.
+
+    Args:
+        embed: embeds the rows; on the device. ``None`` if the caller does.
+        rotary: cosines and sines, each float32 [positions, head size]; contiguous, on the device.
+        batch_invariant: no bit of a row depends on the other rows of the step, nor on how a prompt
+            was cut into chunks.
+        shard: the rank.
+        adapters: those that rows may have; none if there are several ranks.
+
+    Attributes:
+        takes_tiles: whether prompts need ``AttentionMetadata.tiles``.
+    """
+
+    gives_attention = False  # recorded steps call `attend_text`
+
+    def __init__(
+        self,
+        shape: LlamaShape,
+        embed: Embed | None,
+        rotary: tuple[Tensor, Tensor],
+        *,
+        batch_invariant: bool,
+        shard: Shard,
+        adapters: Sequence[Adapter],
+    ) -> None:
+        self._shape, self._embed, self._rotary = shape, embed, rotary
+        self._device, self._heads, self._ranks = rotary[0].device, len(shard.heads), shard.ranks
+        self._batch_invariant, self._adapters = batch_invariant, adapters
+        self.takes_tiles = not batch_invariant
+
+    def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
+        def matrix(name: str, weight: Tensor, *, gated: bool = False) -> TritonMatrix:
+            low = pack_adapters(self._adapters, self._shape, index, name, self._device)
+            return TritonMatrix(weight, low, gated)
+
+        return LayerMatrices(
+            qkv=matrix("qkv", layer.qkv),
+            out=matrix("out", layer.out),
+            gate_up=matrix("gate_up", torch.cat([layer.gate, layer.up]), gated=True),
+            down=matrix("down", layer.down),
+            attention_norm=layer.attention_norm,
+            mlp_norm=layer.mlp_norm,
+        )
+
+    def places(self, batch: InputBatch, pool: Tensor) -> AttentionMetadata:
+        given = batch.positions, batch.tables, batch.table_of
+        positions, tables, table_of = (torch.from_numpy(each).to(self._device) for each in given)
+        tiles = None
+        if self.takes_tiles:
+            tiles = torch.from_numpy(tiles_of(batch.table_of)).to(self._device)
+        most = int(batch.positions.max()) + 1
+        return AttentionMetadata(positions, tables, table_of, most, is_decode=False, tiles=tiles)
+
+    def adapters(self, batch: InputBatch) -> Tensor | None:
+        """Return the number of each row's adapter, or -1; int32 [rows], contiguous."""
+        of = batch.adapter_of
+        return None if of is None else torch.from_numpy(of).to(self._device)
+
+    def embed(self, kinds: Tensor, ids: Tensor, vectors: Tensor) -> Tensor:
+        assert self._embed is not None
+        return embed_rows(kinds, ids, vectors, self._embed.text.weight, self._embed.code.weight)
+
+    def norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        return rms_norm(x, weight, eps)
+
+    def product(
+        self,
+        x: Tensor | ContextSplits,
+        matrix: TritonMatrix,
+        adapters: Tensor | None,
+        *,
+        norm: tuple[Tensor, float] | None = None,
+        residual: Tensor | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        weight = matrix.weight
+        low = None if adapters is None else matrix.low
+        if isinstance(x, ContextSplits):
+            if low is None and residual is not None and self._takes_kernel(len(x.sums)):
+                return product_of_splits(x, weight, residual)
+            x = x.merged(weight.dtype).flatten(1)
+        ranks = None
+        if low is not None and adapters is not None:
+            ranks = to_ranks(x, low, adapters, norm=norm)
+        multiply: Any = product if self._takes_kernel(len(x)) else library_product
+        found: Tensor = multiply(
+            x, weight, norm=norm, residual=residual, gated=matrix.gated, out=out, ranks=ranks
+        )
+        return found
+
+    def _takes_kernel(self, rows: int) -> bool:
+        return self._batch_invariant or rows <= SKINNY_ROWS
+
+    def attend(
+        self,
+        qkv: Tensor,
+        places: AttentionMetadata,
+        pool: Tensor,
+        layer: int,
+        ahead: Sequence[TritonMatrix],
+    ) -> Tensor | ContextSplits:
+        tables, table_of, positions = places.tables, places.table_of, places.positions
+        where, most, heads = (tables, table_of, positions), places.max_positions, self._heads
+        if places.is_decode:
+            given = qkv, self._rotary, pool, layer, *where
+            weights = [matrix.weight for matrix in ahead]
+            splits = attend_new_rows(*given, heads=heads, max_positions=most, ahead=weights)
+            return splits if self._ranks == 1 else splits.merged(qkv.dtype).flatten(1)
+        # All keys and values of the step are stored first: rows attend to other rows of it.
+        turned = *self._rotary, positions, tables, table_of
+        query = rotate_and_store(qkv, *turned, pool, layer, heads)
+        if self.takes_tiles:  # tiles of tensor cores round otherwise than a decode step does
+            assert places.tiles is not None
+            return attend_chunks(query, pool, layer, tables, positions, places.tiles).flatten(1)
+        return attend_prompts(query, pool, layer, *where, max_positions=most).flatten(1)
+
+
+def library_product(
+    x: Tensor,
+    weight: Tensor,
+    *,
+    norm: tuple[Tensor, float] | None = None,
+    residual: Tensor | None = None,
+    gated: bool = False,
+    out: Tensor | None = None,
+    ranks: RowRanks | None = None,
+) -> Tensor:
+    """Multiply many rows by torch's matrix product, as :func:`product` does.
+
+    Products that adapters add to are left to the kernels.
+    """
+    if ranks is not None:
+        return product(x, weight, norm=norm, residual=residual, gated=gated, out=out, ranks=ranks)
+    if norm is not None:
+        x = rms_norm(x, *norm)
+    if gated:
+        return swiglu(linear(x, weight))
+    if residual is not None:
+        return torch.addmm(residual, x, weight.T, out=residual)
+    return linear(x, weight) if out is None else torch.mm(x, weight.T, out=out)

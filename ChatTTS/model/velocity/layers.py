@@ -1,0 +1,232 @@
+"""The Llama (Touvron et al. 2023) of the engine, written once over a table of operations.
+
+Torch has such a table (``backends/torch/operations.py``), and the Triton kernels have one
+(``backends/cuda/operations.py``). The CPU kernels compute all layers in one call instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..cuda.failures import on_host
+from ..llama.config import LlamaShape
+from ..llama.shard import Peers, Shard
+from ..llama.weights import LayerWeights
+from .input_batch import InputBatch
+
+# What a table makes for itself, and the layers only hand on: a matrix with what adapters add to it,
+# the places of a step's rows, the adapters of these rows, and attention that a product reads.
+Matrix = Any
+Places = Any
+Adapters = Any
+Mixed = Any
+
+
+@dataclass(frozen=True)
+class LayerMatrices:
+    """One layer: its matrices as a table packed them, and the weights of its norms, [hidden].
+
+    ``qkv`` stacks queries, keys and values. ``gate_up`` is the gated half of the MLP: the product
+    with it is silu(gate) * up.
+    """
+
+    qkv: Matrix
+    out: Matrix
+    gate_up: Matrix
+    down: Matrix
+    attention_norm: Tensor
+    mlp_norm: Tensor
+
+
+class Operations(Protocol):
+    """What the layers of a Llama are made of; a table says what its bits depend on.
+
+    Attributes:
+        gives_attention: whether :meth:`attend` fills in the probe of a batch.
+    """
+
+    gives_attention: bool
+
+    def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
+        """Return the weights of a layer as :meth:`product` reads them."""
+        ...
+
+    def places(self, batch: InputBatch, pool: Tensor) -> Places:
+        """Return where the rows of a step are written and what they attend to, in every layer."""
+        ...
+
+    def adapters(self, batch: InputBatch) -> Adapters:
+        """Return the adapters of the rows of a step, or ``None``."""
+        ...
+
+    def embed(self, kinds: Tensor, ids: Tensor, vectors: Tensor) -> Tensor:
+        """Return embedded rows [rows, hidden]; see ``InputBatch`` for the arguments."""
+        ...
+
+    def norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor:
+        """Apply RMSNorm (Zhang and Sennrich 2019) to each row."""
+        ...
+
+    def product(
+        self,
+        x: Mixed,
+        matrix: Matrix,
+        adapters: Adapters,
+        *,
+        norm: tuple[Tensor, float] | None = None,
+        residual: Tensor | None = None,
+        out: Tensor | None = None,
+    ) -> Tensor:
+        """Multiply rows by a matrix, and add what their adapters add.
+
+        Args:
+            x: [rows, inputs], or what :meth:`attend` gave.
+            norm: weight and eps of an RMSNorm that is applied to ``x`` first.
+            residual: [rows, outputs]; the product is added to it in place, and it is returned.
+            out: [rows, outputs]; receives a product without ``residual``, and is returned.
+        """
+        ...
+
+    def attend(
+        self, qkv: Tensor, places: Places, pool: Tensor, layer: int, ahead: Sequence[Matrix]
+    ) -> Mixed:
+        """Rotate queries and keys, store keys and values, and attend up to each row.
+
+        Args:
+            qkv: [rows, (heads + 2 * kv heads) * head size].
+            ahead: the matrices of the next products, of which the first multiplies the result.
+
+        Returns:
+            [rows, heads * head size]. Where no other rank needs it, a table may return what its
+            :meth:`product` finishes.
+        """
+        ...
+
+
+class LayeredLlama:
+    """See :class:`~ChatTTS.model.velocity.loaded_model.LlamaModel`.
+
+    Blocks are [layers, 2 (keys, values), kv heads, positions, head size], in the dtype of the
+    weights.
+
+    Args:
+        shape: sizes and constants.
+        layers: on the device, in the dtype to compute in; each is taken when the one before is
+            packed.
+        final_norm: [hidden], on that device and in that dtype.
+        operations: what computes; made for the same shard.
+        block_size: positions of a block.
+        shard, peers: the rank, and how it reaches the others; by default it is the only one.
+    """
+
+    def __init__(
+        self,
+        shape: LlamaShape,
+        layers: Iterable[LayerWeights],
+        final_norm: Tensor,
+        operations: Operations,
+        block_size: int,
+        *,
+        shard: Shard | None = None,
+        peers: Peers | None = None,
+    ) -> None:
+        self._shape, self._final_norm, self._operations = shape, final_norm, operations
+        self._shard = shard = shard or Shard(shape)
+        self._peers = None if shard.ranks == 1 else peers
+        # How many columns each rank of the stage has.
+        self._queries = shard.query_columns()
+        self._inner = shard.columns(shape.intermediate_size)
+        self._hidden = shard.columns(shape.hidden_size)
+        self._block_shape = shard.local.block_shape(block_size)
+        self._layers = [operations.pack(index, layer) for index, layer in enumerate(layers)]
+        self.gives_attention = operations.gives_attention
+
+    def new_pool(self, num_blocks: int) -> Tensor:
+        return self._final_norm.new_empty(num_blocks, *self._block_shape)
+
+    @property
+    def block_bytes(self) -> int:
+        return torch.Size(self._block_shape).numel() * self._final_norm.itemsize
+
+    def new_rows(self, rows: int) -> Tensor:
+        return self._final_norm.new_empty(rows, self._shape.hidden_size)
+
+    @torch.inference_mode()
+    def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
+        operations, shard = self._operations, self._shard
+        if batch.probe is not None:
+            batch = replace(batch, probe=batch.probe.of_shard(shard))
+        places, adapters = operations.places(batch, pool), operations.adapters(batch)
+        if batch.given is None:
+            inputs = (self._put(each) for each in (batch.kinds, batch.ids, batch.vectors))
+            x = operations.embed(*inputs)
+        else:
+            x = batch.given.contiguous()
+        x = self.apply_layers(x, places, pool, adapter_of=adapters)
+        return on_host(self._normed(x[self._put(batch.draws)])) if shard.is_last else x
+
+    def apply_layers(
+        self,
+        x: Tensor,
+        rows: Places,
+        pool: Tensor,
+        kept: Tensor | None = None,
+        adapter_of: Adapters = None,
+    ) -> Tensor:
+        """Apply all layers to the rows, and write their keys and values into the pool.
+
+        Args:
+            x: [rows, hidden], the embedded rows; overwritten.
+            rows: position and block table of each row.
+            pool: the KV cache's blocks.
+            kept: [layers, rows or more, outputs]; receives queries, keys and values before the
+                rotation.
+            adapter_of: the adapters of the rows; ``None`` if no row has one.
+
+        Returns:
+            ``x``, which holds the hidden states before the final norm.
+        """
+        operations, eps = self._operations, self._shape.rms_norm_eps
+        for index, layer in enumerate(self._layers):
+            following = self._layers[(index + 1) % len(self._layers)]
+            norm = layer.attention_norm, eps
+            out = None if kept is None else kept[index, : len(x)]
+            qkv = operations.product(x, layer.qkv, adapter_of, norm=norm, out=out)
+            ahead = layer.out, layer.gate_up, layer.down, following.qkv
+            mixed = operations.attend(qkv, rows, pool, index, ahead)
+            self._add(mixed, self._queries, layer.out, x, adapter_of)
+            norm = layer.mlp_norm, eps
+            gated = operations.product(x, layer.gate_up, adapter_of, norm=norm)
+            self._add(gated, self._inner, layer.down, x, adapter_of)
+        return x
+
+    def _add(
+        self, inputs: Mixed, columns: list[int], matrix: Matrix, x: Tensor, adapters: Adapters
+    ) -> None:
+        """Add the product of ``inputs`` and the rank's ``matrix`` to ``x``.
+
+        Args:
+            inputs: the rank's columns of the rows.
+            columns: how many columns each rank of the stage has.
+        """
+        multiply = self._operations.product
+        if self._peers is None:
+            multiply(inputs, matrix, adapters, residual=x)
+            return
+        inputs = self._peers.gather(inputs, columns)
+        own = self._shard.outputs(x.shape[1])
+        part = x[:, own.start : own.stop].contiguous()
+        part = multiply(inputs, matrix, adapters, residual=part)
+        x.copy_(self._peers.gather(part, self._hidden))
+
+    def _normed(self, x: Tensor) -> Tensor:
+        return self._operations.norm(x, self._final_norm, self._shape.rms_norm_eps)
+
+    def _put(self, values: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(values).to(self._final_norm.device)

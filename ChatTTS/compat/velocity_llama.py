@@ -1,6 +1,6 @@
-"""``ChatTTS.model.velocity.llama``: the interface of the engine's Llamas, and the one in torch."""
+"""``ChatTTS.model.velocity.llama``: the interface of the engine's Llamas, and one of them."""
 
-from ..model.velocity.layers import LayeredLlama as TorchLlama
+from ..model.velocity.layers import Llama as TorchLlama
 from ..model.velocity.loaded_model import LlamaModel
 
 __all__ = ["LlamaModel", "TorchLlama"]

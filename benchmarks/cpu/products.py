@@ -30,7 +30,6 @@ from ChatTTS.model.embed import RowKind, load_embed
 from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.model.kernels.cpu.library import Team
 from ChatTTS.model.llama.config import read_llama_shape
-from ChatTTS.model.llama.rotary import rotary_tables
 from ChatTTS.model.llama.shard import Shard
 from ChatTTS.model.llama.weights import LlamaFile
 from ChatTTS.model.velocity.backends.cpu.packing import PackedLinear
@@ -39,7 +38,7 @@ from ChatTTS.model.velocity.backends.torch.operations import TorchOperations
 from ChatTTS.model.velocity.backends.torch.tiles import tiled
 from ChatTTS.model.velocity.configs import CacheConfig
 from ChatTTS.model.velocity.input_batch import InputBatch
-from ChatTTS.model.velocity.layers import LayeredLlama
+from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.model.velocity.model_loader import matrix_maker, torch_attention
 
 from ..common.command import check_at_least_one, new_parser, origin, write_json
@@ -171,7 +170,9 @@ def measure_steps(args: argparse.Namespace, folder: Path, name: str) -> list[dic
     return results
 
 
-def _llama(folder: Path, config: Config, name: str, maker: MatrixMaker | None) -> LayeredLlama:
+def _llama(
+    folder: Path, config: Config, name: str, maker: MatrixMaker | None
+) -> Llama[TorchOperations]:
     """Load the Llama on torch; its matrices are by default those that the engine takes."""
     asset = folder / "asset"
     placement = choose_placement("cpu", name)
@@ -183,16 +184,9 @@ def _llama(folder: Path, config: Config, name: str, maker: MatrixMaker | None) -
         shape,
         load_embed(asset / "Embed.safetensors", config.embed, placement),
         torch_attention(shard, CacheConfig.block_size, device),
-        rotary_tables(shape),
         maker or matrix_maker(shard, (), dtype, device, batch_invariant=True),
     )
-    return LayeredLlama(
-        shape,
-        (file.layer(i, dtype) for i in range(shape.num_hidden_layers)),
-        file.final_norm(dtype),
-        operations,
-        CacheConfig.block_size,
-    )
+    return Llama.load(file, dtype, operations, CacheConfig.block_size)
 
 
 def _blocks(length: int) -> int:

@@ -26,9 +26,9 @@ from ChatTTS.model.embed import RowKind
 from ChatTTS.model.kernels.cuda import dependent_launch
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeInput, DecodeSteps
-from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama
 from ChatTTS.model.velocity.backends.cuda.prompt_steps import PromptSteps
 from ChatTTS.model.velocity.input_batch import InputBatch
+from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.model.velocity.loaded_model import LoadedModel
 from ChatTTS.model.velocity.model_loader import ModelLoader
 
@@ -118,7 +118,7 @@ def load(
     model = ModelLoader(config).load()
     synchronize(task.device)
     record.put(load_s=time.perf_counter() - began, how=model.how)
-    assert isinstance(model.llama, TritonLlama)
+    assert isinstance(model.llama, Llama)
     assert model.recorder is not None
     blocks = -(-(scale.positions + 2 * scale.steps) // config.cache.block_size)
     pool = model.llama.new_pool(max(scale.streams) * blocks).normal_()
@@ -245,7 +245,7 @@ def prompt_times(
         draws=np.empty(0, dtype=np.int32),
         adapter_of=None if adapter < 0 else np.full(rows, adapter, dtype=np.int32),
     )
-    assert isinstance(model.llama, TritonLlama)
+    assert isinstance(model.llama, Llama)
     assert model.recorder is not None
     recorded = PromptSteps(
         model.llama,

@@ -39,18 +39,18 @@ from ChatTTS.model.kernels.cuda import ahead
 from ChatTTS.model.kernels.cuda.product_kernels import product_in_turns
 from ChatTTS.model.kernels.cuda.products import product
 from ChatTTS.model.llama.config import LlamaShape, projections
-from ChatTTS.model.llama.rotary import rotary_tables
 from ChatTTS.model.llama.weights import LayerWeights
 from ChatTTS.model.lora.adapter import Adapter, LowRank
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.standard.accelerated_llama import BLOCK_SIZE, TELlamaModel
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
-from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama
+from ChatTTS.model.velocity.backends.cuda.operations import TritonOperations
 from ChatTTS.model.velocity.backends.cuda.sampler import TritonSampler
 from ChatTTS.model.velocity.backends.cuda.text_attention import TextAttention
 from ChatTTS.model.velocity.backends.torch.linear import MatrixLinear
 from ChatTTS.model.velocity.input_batch import InputBatch
+from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.params import InferCodeParams
 
 from .recorder_tools import EagerRecorder
@@ -249,19 +249,16 @@ def _steps(
     *,
     batch_invariant: bool,
     adapted: bool = False,
-) -> tuple[TritonLlama, Embed]:
+) -> tuple[Llama[TritonOperations], Embed]:
     """Launch the engine's decode steps with each number of rows, all with adapters or none."""
     embed = _embed(shape, dtype)
-    llama = TritonLlama(
-        shape,
-        [_layer(shape, dtype)],
-        torch.zeros(shape.hidden_size, dtype=dtype),
-        embed,
-        rotary_tables(shape),
-        block_size,
-        batch_invariant=batch_invariant,
-        adapters=[_adapter(shape)] if adapted else (),
+    adapters = [_adapter(shape)] if adapted else ()
+    cpu = torch.device("cpu")
+    operations = TritonOperations(
+        shape, embed, cpu, batch_invariant=batch_invariant, adapters=adapters
     )
+    final_norm = torch.zeros(shape.hidden_size, dtype=dtype)
+    llama = Llama([_layer(shape, dtype)], final_norm, operations, block_size)
     pool = llama.new_pool(4)
     steps = DecodeSteps(
         llama,
@@ -273,7 +270,7 @@ def _steps(
     )
     for count in rows:
         steps._step(count, adapted)
-    TextAttention(llama, pool, 1).prepare(steps._places(1))
+    TextAttention(operations, pool, 1).prepare(steps._places(1))
     return llama, embed
 
 
@@ -291,15 +288,9 @@ def _adapter(shape: LlamaShape) -> Adapter:
 
 def _standard_path(shape: LlamaShape, dtype: torch.dtype, batches: tuple[int, ...]) -> None:
     """Launch prompts and decode steps of ``experimental=True``."""
-    llama = TritonLlama(
-        shape,
-        [_layer(shape, dtype)],
-        torch.zeros(shape.hidden_size, dtype=dtype),
-        None,
-        rotary_tables(shape),
-        BLOCK_SIZE,
-        batch_invariant=True,
-    )
+    operations = TritonOperations(shape, None, torch.device("cpu"), batch_invariant=True)
+    final_norm = torch.zeros(shape.hidden_size, dtype=dtype)
+    llama = Llama([_layer(shape, dtype)], final_norm, operations, BLOCK_SIZE)
     model = TELlamaModel(llama, shape.max_position_embeddings, EagerRecorder())
     for rows in batches:
         for new in (7, 1):

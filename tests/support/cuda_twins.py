@@ -29,7 +29,7 @@ from ChatTTS.model.kernels.cuda import (  # isort: skip
     text_attention,
 )
 from ChatTTS.model.kernels import twins  # isort: skip
-from ChatTTS.model.velocity.backends.cuda import decode_steps, llama, operations, sampler  # isort: skip
+from ChatTTS.model.velocity.backends.cuda import decode_steps, operations, sampler  # isort: skip
 
 # The kernels by name, each with the module that holds its twin.
 KERNELS = {
@@ -50,7 +50,7 @@ KERNELS = {
 }
 
 # The modules that launch kernels. The loader imports from `products` where it makes the heads.
-USERS = (decode_steps, llama, operations, sampler, products)
+USERS = (decode_steps, operations, sampler, products)
 
 
 def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:

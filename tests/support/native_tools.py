@@ -13,7 +13,7 @@ import pytest
 
 from ChatTTS.model.kernels.cpu import build, library
 from ChatTTS.model.velocity.configs import EngineArgs
-from ChatTTS.model.velocity.layers import LayeredLlama
+from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.model.velocity.loaded_model import LoadedModel
 from ChatTTS.model.velocity.model_loader import ModelLoader
 
@@ -102,7 +102,7 @@ def output_of(code: str, *arguments: str, timeout: float = 60) -> str:
 def assert_falls_back(caplog: pytest.LogCaptureFixture, why: str) -> None:
     """Check that torch computes, and that one warning says why the kernels do not."""
     caplog.clear()
-    assert isinstance(load().llama, LayeredLlama)
+    assert isinstance(load().llama, Llama)
     warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
     assert len(warnings) == 1
     assert why in warnings[0]

@@ -33,7 +33,7 @@ from ChatTTS.model.velocity.backends.torch.attention import Attention
 from ChatTTS.model.velocity.backends.torch.linear import MatrixMaker
 from ChatTTS.model.velocity.backends.torch.operations import TorchOperations
 from ChatTTS.model.velocity.input_batch import InputBatch
-from ChatTTS.model.velocity.layers import LayeredLlama
+from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.model.velocity.loaded_model import LlamaModel
 from ChatTTS.model.velocity.model_loader import matrix_maker, torch_attention
 
@@ -130,27 +130,18 @@ def torch_llama(
     shard: Shard | None = None,
     peers: Peers | None = None,
     adapters: Sequence[Adapter] = (),
-) -> LayeredLlama:
+) -> Llama[TorchOperations]:
     """The Llama on torch; matrices and attention are by default those that the loader takes."""
     own = shard or Shard(file.shape)
     operations = TorchOperations(
         file.shape,
         embed,
         attention or torch_attention(own, block_size, CPU),
-        rotary_tables(file.shape),
         matrices or matrix_maker(own, (), dtype, CPU, batch_invariant=True),
         shard=shard,
         adapters=adapters,
     )
-    return LayeredLlama(
-        file.shape,
-        (file.layer(index, dtype, own) for index in own.layers),
-        file.final_norm(dtype),
-        operations,
-        block_size,
-        shard=shard,
-        peers=peers,
-    )
+    return Llama.load(file, dtype, operations, block_size, peers)
 
 
 def native_llama(

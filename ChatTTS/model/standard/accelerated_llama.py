@@ -14,9 +14,9 @@ from ..cuda import graphs
 from ..cuda.graphs import Recorder, Recording
 from ..cuda.support import on_device
 from ..llama.config import LlamaShape
-from ..llama.rotary import rotary_tables
 from ..llama.weights import LlamaFile
-from ..velocity.backends.cuda.llama import AttentionMetadata, TritonLlama
+from ..velocity.backends.cuda.operations import AttentionMetadata, TritonOperations
+from ..velocity.layers import Llama
 from .paged_cache import BlockStore, PagedCache
 
 BLOCK_SIZE = 32
@@ -50,7 +50,9 @@ class TELlamaModel:
         recorder: records the decode steps.
     """
 
-    def __init__(self, llama: TritonLlama, max_positions: int, recorder: Recorder) -> None:
+    def __init__(
+        self, llama: Llama[TritonOperations], max_positions: int, recorder: Recorder
+    ) -> None:
         self._llama, self._max_positions, self._recorder = llama, max_positions, recorder
         self._width = -(-max_positions // BLOCK_SIZE)
         self._store = BlockStore(llama.new_pool, _FIRST_POSITIONS // BLOCK_SIZE)
@@ -116,7 +118,7 @@ class TELlamaModel:
         for start in range(0, len(embeds), _MAX_ROWS):
             part = slice(start, start + _MAX_ROWS)
             chunk = replace(rows, positions=rows.positions[part], table_of=rows.table_of[part])
-            states[part] = self._llama.hiddens(embeds[part].clone(), chunk, self._store.pool)
+            states[part] = self._computed(embeds[part], chunk)
         return states
 
     def _decode(self, embeds: Tensor, rows: AttentionMetadata) -> Tensor:
@@ -134,7 +136,11 @@ class TELlamaModel:
         return recording.result[: len(embeds)].clone()
 
     def _step(self, inputs: _DecodeInputs) -> Tensor:
-        return self._llama.hiddens(inputs.embeds.clone(), inputs.rows, self._store.pool)
+        return self._computed(inputs.embeds, inputs.rows)
+
+    def _computed(self, embeds: Tensor, rows: AttentionMetadata) -> Tensor:
+        x = self._llama.apply_layers(embeds.clone(), rows, self._store.pool)
+        return self._llama.normed(x)
 
     def _new_inputs(self, rows: int) -> _DecodeInputs:
         """Return the inputs of ``rows`` padding rows."""
@@ -176,16 +182,8 @@ def load_te_llama(
         AssetError: the file cannot be used.
         EngineUnavailableError, ConfigError: the kernels cannot run this Llama.
     """
-    file = LlamaFile(weights, shape)
-    llama = TritonLlama(
-        shape,
-        (file.layer(index, dtype).to(device) for index in range(shape.num_hidden_layers)),
-        file.final_norm(dtype).to(device),
-        None,
-        rotary_tables(shape),
-        BLOCK_SIZE,
-        batch_invariant=True,
-    )
+    operations = TritonOperations(shape, None, device, batch_invariant=True)
+    llama = Llama.load(LlamaFile(weights, shape), dtype, operations, BLOCK_SIZE)
     advice = "take fewer texts at a time (max_split_batch)"
     recorder = graphs.CudaRecorder(device, advice=advice)
     return TELlamaModel(llama, shape.max_position_embeddings, recorder)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from numpy.typing import NDArray
@@ -17,15 +17,15 @@ from torch import Tensor
 from ..cuda.failures import on_host
 from ..llama.config import LlamaShape
 from ..llama.shard import Peers, Shard
-from ..llama.weights import LayerWeights
+from ..llama.weights import LayerWeights, LlamaFile
 from .input_batch import InputBatch
 
 # What a table makes for itself, and the layers only hand on: a matrix with what adapters add to it,
-# the places of a step's rows, the adapters of these rows, and attention that a product reads.
+# where the rows of a step are, their adapters, and the output of attention.
 Matrix = Any
-Places = Any
+Metadata = Any
 Adapters = Any
-Mixed = Any
+Context = Any
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,22 @@ class Operations(Protocol):
     """What the layers of a Llama are made of; a table says what its bits depend on.
 
     Attributes:
+        shape: sizes and constants of the whole model.
+        shard: the rank that is computed.
+        device: of all tensors.
         gives_attention: whether :meth:`attend` fills in the probe of a batch.
     """
 
+    shape: LlamaShape
+    shard: Shard
+    device: torch.device
     gives_attention: bool
 
     def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
         """Return the weights of a layer as :meth:`product` reads them."""
         ...
 
-    def places(self, batch: InputBatch, pool: Tensor) -> Places:
+    def metadata(self, batch: InputBatch, pool: Tensor) -> Metadata:
         """Return where the rows of a step are written and what they attend to, in every layer."""
         ...
 
@@ -75,7 +81,7 @@ class Operations(Protocol):
 
     def product(
         self,
-        x: Mixed,
+        x: Context,
         matrix: Matrix,
         adapters: Adapters,
         *,
@@ -94,8 +100,8 @@ class Operations(Protocol):
         ...
 
     def attend(
-        self, qkv: Tensor, places: Places, pool: Tensor, layer: int, ahead: Sequence[Matrix]
-    ) -> Mixed:
+        self, qkv: Tensor, rows: Metadata, pool: Tensor, layer: int, ahead: Sequence[Matrix]
+    ) -> Context:
         """Rotate queries and keys, store keys and values, and attend up to each row.
 
         Args:
@@ -109,43 +115,56 @@ class Operations(Protocol):
         ...
 
 
-class LayeredLlama:
+Table = TypeVar("Table", bound=Operations)
+
+
+class Llama(Generic[Table]):
     """See :class:`~ChatTTS.model.velocity.loaded_model.LlamaModel`.
 
     Blocks are [layers, 2 (keys, values), kv heads, positions, head size], in the dtype of the
     weights.
 
     Args:
-        shape: sizes and constants.
-        layers: on the device, in the dtype to compute in; each is taken when the one before is
-            packed.
+        layers: of the rank, on the device, in the dtype to compute in; each is taken when the one
+            before is packed.
         final_norm: [hidden], on that device and in that dtype.
-        operations: what computes; made for the same shard.
+        operations: what computes.
         block_size: positions of a block.
-        shard, peers: the rank, and how it reaches the others; by default it is the only one.
+        peers: how the rank reaches the others, if there are any.
     """
 
     def __init__(
         self,
-        shape: LlamaShape,
         layers: Iterable[LayerWeights],
         final_norm: Tensor,
-        operations: Operations,
+        operations: Table,
         block_size: int,
-        *,
-        shard: Shard | None = None,
         peers: Peers | None = None,
     ) -> None:
-        self._shape, self._final_norm, self._operations = shape, final_norm, operations
-        self._shard = shard = shard or Shard(shape)
-        self._peers = None if shard.ranks == 1 else peers
+        self.operations, self._final_norm = operations, final_norm
+        self._shape, self._shard = operations.shape, operations.shard
+        self._peers = None if self._shard.ranks == 1 else peers
         # How many columns each rank of the stage has.
-        self._queries = shard.query_columns()
-        self._inner = shard.columns(shape.intermediate_size)
-        self._hidden = shard.columns(shape.hidden_size)
-        self._block_shape = shard.local.block_shape(block_size)
+        self._queries = self._shard.query_columns()
+        self._inner = self._shard.columns(self._shape.intermediate_size)
+        self._hidden = self._shard.columns(self._shape.hidden_size)
+        self._block_shape = self._shard.local.block_shape(block_size)
         self._layers = [operations.pack(index, layer) for index, layer in enumerate(layers)]
         self.gives_attention = operations.gives_attention
+
+    @classmethod
+    def load(
+        cls,
+        file: LlamaFile,
+        dtype: torch.dtype,
+        operations: Table,
+        block_size: int,
+        peers: Peers | None = None,
+    ) -> Llama[Table]:
+        """Read the rank's weights of a file onto the device."""
+        shard, device = operations.shard, operations.device
+        layers = (file.layer(index, dtype, shard).to(device) for index in shard.layers)
+        return cls(layers, file.final_norm(dtype).to(device), operations, block_size, peers)
 
     def new_pool(self, num_blocks: int) -> Tensor:
         return self._final_norm.new_empty(num_blocks, *self._block_shape)
@@ -159,22 +178,22 @@ class LayeredLlama:
 
     @torch.inference_mode()
     def forward(self, batch: InputBatch, pool: Tensor) -> Tensor:
-        operations, shard = self._operations, self._shard
+        operations, shard = self.operations, self._shard
         if batch.probe is not None:
             batch = replace(batch, probe=batch.probe.of_shard(shard))
-        places, adapters = operations.places(batch, pool), operations.adapters(batch)
+        rows, adapter_of = operations.metadata(batch, pool), operations.adapters(batch)
         if batch.given is None:
             inputs = (self._put(each) for each in (batch.kinds, batch.ids, batch.vectors))
             x = operations.embed(*inputs)
         else:
             x = batch.given.contiguous()
-        x = self.apply_layers(x, places, pool, adapter_of=adapters)
-        return on_host(self._normed(x[self._put(batch.draws)])) if shard.is_last else x
+        x = self.apply_layers(x, rows, pool, adapter_of=adapter_of)
+        return on_host(self.normed(x[self._put(batch.draws)])) if shard.is_last else x
 
     def apply_layers(
         self,
         x: Tensor,
-        rows: Places,
+        rows: Metadata,
         pool: Tensor,
         kept: Tensor | None = None,
         adapter_of: Adapters = None,
@@ -183,7 +202,7 @@ class LayeredLlama:
 
         Args:
             x: [rows, hidden], the embedded rows; overwritten.
-            rows: position and block table of each row.
+            rows: position and block table of each row, as the operations want them.
             pool: the KV cache's blocks.
             kept: [layers, rows or more, outputs]; receives queries, keys and values before the
                 rotation.
@@ -192,22 +211,22 @@ class LayeredLlama:
         Returns:
             ``x``, which holds the hidden states before the final norm.
         """
-        operations, eps = self._operations, self._shape.rms_norm_eps
+        operations, eps = self.operations, self._shape.rms_norm_eps
         for index, layer in enumerate(self._layers):
             following = self._layers[(index + 1) % len(self._layers)]
-            norm = layer.attention_norm, eps
             out = None if kept is None else kept[index, : len(x)]
+            norm = layer.attention_norm, eps
             qkv = operations.product(x, layer.qkv, adapter_of, norm=norm, out=out)
             ahead = layer.out, layer.gate_up, layer.down, following.qkv
-            mixed = operations.attend(qkv, rows, pool, index, ahead)
-            self._add(mixed, self._queries, layer.out, x, adapter_of)
+            context = operations.attend(qkv, rows, pool, index, ahead)
+            self._add(context, self._queries, layer.out, x, adapter_of)
             norm = layer.mlp_norm, eps
             gated = operations.product(x, layer.gate_up, adapter_of, norm=norm)
             self._add(gated, self._inner, layer.down, x, adapter_of)
         return x
 
     def _add(
-        self, inputs: Mixed, columns: list[int], matrix: Matrix, x: Tensor, adapters: Adapters
+        self, inputs: Context, columns: list[int], matrix: Matrix, x: Tensor, adapters: Adapters
     ) -> None:
         """Add the product of ``inputs`` and the rank's ``matrix`` to ``x``.
 
@@ -215,7 +234,7 @@ class LayeredLlama:
             inputs: the rank's columns of the rows.
             columns: how many columns each rank of the stage has.
         """
-        multiply = self._operations.product
+        multiply = self.operations.product
         if self._peers is None:
             multiply(inputs, matrix, adapters, residual=x)
             return
@@ -225,8 +244,9 @@ class LayeredLlama:
         part = multiply(inputs, matrix, adapters, residual=part)
         x.copy_(self._peers.gather(part, self._hidden))
 
-    def _normed(self, x: Tensor) -> Tensor:
-        return self._operations.norm(x, self._final_norm, self._shape.rms_norm_eps)
+    def normed(self, x: Tensor) -> Tensor:
+        """Apply the final norm to what :meth:`apply_layers` returned."""
+        return self.operations.norm(x, self._final_norm, self._shape.rms_norm_eps)
 
     def _put(self, values: NDArray[Any]) -> Tensor:
-        return torch.from_numpy(values).to(self._final_norm.device)
+        return torch.from_numpy(values).to(self.operations.device)

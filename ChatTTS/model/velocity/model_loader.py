@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ...config import Config
 from ...utils import machine
@@ -22,7 +22,7 @@ from ..kernels.cpu.library import KINDS, Team
 from ..llama.config import LlamaShape, read_llama_shape
 from ..llama.rotary import rotary_tables
 from ..llama.shard import GatheredLinear, Peers, Shard
-from ..llama.weights import LayerWeights, LlamaFile
+from ..llama.weights import LlamaFile
 from ..lora.reader import read_adapter
 from ..tokenizer import Tokenizer
 from .backends.cpu.llama import NativeLlama
@@ -35,7 +35,7 @@ from .backends.torch.row_checks import attention_agrees, packed_rows_agree
 from .backends.torch.sampler import TorchSampler
 from .backends.torch.tiled_attention import TiledAttention
 from .configs import EngineConfig, ParallelConfig
-from .layers import LayeredLlama
+from .layers import Llama, Table
 from .loaded_model import LlamaModel, LoadedModel, Sampler
 
 logger = logging.getLogger(__name__)
@@ -195,7 +195,7 @@ class ModelLoader:
         Steps of several ranks are not recorded: they exchange rows in the middle.
         """
         from ..kernels.cuda.products import product
-        from .backends.cuda.llama import TritonLlama
+        from .backends.cuda.operations import TritonOperations
         from .backends.cuda.sampler import TritonSampler
 
         device = self._placement.device
@@ -203,23 +203,22 @@ class ModelLoader:
             weight = getattr(embed, name).weight.detach()
             multiply = partial(product, weight=weight, out_dtype=torch.float32)
             setattr(embed, name, MatrixLinear(multiply))
-        llama = TritonLlama(
-            *self._weights(file),
+        operations = TritonOperations(
+            file.shape,
             embed,
-            rotary_tables(file.shape),
-            self._config.cache.block_size,
+            device,
             batch_invariant=self._config.model.batch_invariant,
             shard=self._shard,
-            peers=self._peers,
             adapters=self._adapters,
         )
+        llama = self._llama(file, operations)
         if self._peers is not None:
             return llama, TritonSampler(), None
         advice = "give less kv_memory, lower max_num_seqs, or end what else uses the GPU"
         recorder = graphs.CudaRecorder(device, advice=advice, priority=graphs.ENGINE_PRIORITY)
         return llama, TritonSampler(), recorder
 
-    def _torch(self, file: LlamaFile, embed: Embed, outputs: Mapping[str, int]) -> LayeredLlama:
+    def _torch(self, file: LlamaFile, embed: Embed, outputs: Mapping[str, int]) -> LlamaModel:
         device, dtype = self._placement.device, self._placement.dtype
         make = matrix_maker(
             self._shard,
@@ -231,24 +230,19 @@ class ModelLoader:
         for name, count in outputs.items():
             weight = getattr(embed, name).weight.detach()
             setattr(embed, name, MatrixLinear(make(weight, self._shard.piece(count))))
-        block_size = self._config.cache.block_size
         operations = TorchOperations(
             file.shape,
             embed,
-            torch_attention(self._shard, block_size, device),
-            rotary_tables(file.shape),
+            torch_attention(self._shard, self._config.cache.block_size, device),
             make,
             shard=self._shard,
             adapters=self._adapters,
         )
-        given = *self._weights(file), operations, block_size
-        return LayeredLlama(*given, shard=self._shard, peers=self._peers)
+        return self._llama(file, operations)
 
-    def _weights(self, file: LlamaFile) -> tuple[LlamaShape, Iterator[LayerWeights], Tensor]:
-        """Return the shape of the model, and the layers and the final norm of the rank."""
-        device, dtype, shard = self._placement.device, self._placement.dtype, self._shard
-        layers = (file.layer(index, dtype, shard).to(device) for index in shard.layers)
-        return file.shape, layers, file.final_norm(dtype).to(device)
+    def _llama(self, file: LlamaFile, operations: Table) -> Llama[Table]:
+        size = self._config.cache.block_size
+        return Llama.load(file, self._placement.dtype, operations, size, self._peers)
 
 
 def matrix_maker(

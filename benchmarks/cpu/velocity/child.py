@@ -22,7 +22,7 @@ from ChatTTS.model.tokenizer import code_prompt
 from ChatTTS.model.velocity.backends.cpu.llama import NativeLlama
 from ChatTTS.model.velocity.backends.torch.sampler import TorchSampler
 from ChatTTS.model.velocity.generator import VelocityGenerator
-from ChatTTS.model.velocity.layers import LayeredLlama
+from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.model.velocity.model_runner import ModelRunner
 
 from ...common.child import Stopwatch, serve
@@ -120,7 +120,7 @@ def runner_parts(texts: list[str], frames: int) -> dict[str, Any]:
             return stack.enter_context(_timed(owner, name))
 
         whole = timed(ModelRunner, "execute_model")
-        forward = [timed(kind, "forward") for kind in (NativeLlama, LayeredLlama)]
+        forward = [timed(kind, "forward") for kind in (NativeLlama, Llama)]
         heads = [timed(Embed, f"{kind}_logits") for kind in ("code", "text")]
         draws = [timed(TorchSampler, "__call__"), *_kernel_draws(timed)]
         for _ in chat.gpt.generate(requests, Cancellation()):

@@ -28,7 +28,7 @@ from ChatTTS.model.velocity.backends.cpu.packing import PackedLinear
 from ChatTTS.model.velocity.backends.cpu.sampler import NativeSampler
 from ChatTTS.model.velocity.backends.torch.sampler import TorchSampler
 from ChatTTS.model.velocity.configs import CacheConfig, EngineArgs
-from ChatTTS.model.velocity.layers import LayeredLlama
+from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.model.velocity.loaded_model import LoadedModel
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from ChatTTS.model.velocity.worker import Worker
@@ -196,7 +196,7 @@ def test_with_eight_bits_nothing_depends_on_what_the_processor_is_fast_in(
 @pytest.mark.usefixtures("_no_kernels")
 def test_without_kernels_torch_does_it(caplog: pytest.LogCaptureFixture) -> None:
     loaded = load()
-    assert isinstance(loaded.llama, LayeredLlama)
+    assert isinstance(loaded.llama, Llama)
     assert isinstance(loaded.sampler, TorchSampler)
     assert "torch" in loaded.how
     warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
@@ -212,7 +212,7 @@ def test_eight_bits_need_the_kernels(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_float16_has_no_kernels(caplog: pytest.LogCaptureFixture) -> None:
     loaded = load(dtype="float16", quantization="int8")
-    assert isinstance(loaded.llama, LayeredLlama)
+    assert isinstance(loaded.llama, Llama)
     assert loaded.embed.code.weight.dtype is torch.float16
     assert any("quantization is not used" in r.getMessage() for r in caplog.records)
 

@@ -23,7 +23,7 @@ from numpy.linalg import _umath_linalg  # some shared library that is at hand
 
 from ChatTTS.model.kernels.cpu import build, library
 from ChatTTS.model.kernels.cpu.build import BuildError
-from ChatTTS.model.velocity.layers import LayeredLlama
+from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.utils.kept_files import KeptFolder
 
 from ....support.file_tools import give_to_another_user
@@ -150,7 +150,7 @@ def test_a_cache_folder_of_another_user(
     before = {path: path.stat() for path in workshop.cache.iterdir()}
     give_to_another_user(workshop.cache, monkeypatch)
     caplog.clear()
-    assert not isinstance(load().llama, LayeredLlama)
+    assert not isinstance(load().llama, Llama)
     assert len(caplog.messages) == 1
     assert "belongs to another user" in caplog.text
     assert "every start compiles them again" in caplog.text
@@ -192,7 +192,7 @@ def test_a_library_of_something_else_is_named(workshop: Workshop) -> None:
 def assert_works_unkept(caplog: pytest.LogCaptureFixture, why: str) -> None:
     """The kernels compute, and one warning says why they are not kept."""
     caplog.clear()
-    assert not isinstance(load().llama, LayeredLlama)
+    assert not isinstance(load().llama, Llama)
     warnings = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
     assert len(warnings) == 1
     assert "every start compiles them again" in warnings[0]

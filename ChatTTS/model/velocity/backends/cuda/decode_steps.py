@@ -26,8 +26,9 @@ from ....kernels.cuda.sampling import DrawState, pack_draws
 from ....kernels.cuda.step_results import result_width, store_results
 from ....sampling import Draw
 from ...input_batch import HeadSet
+from ...layers import Llama
 from ...plan import Pending, StepResult
-from .llama import AttentionMetadata, TritonLlama
+from .operations import AttentionMetadata, TritonOperations
 from .sampler import draw_ids_of
 from .slots import SlotMap, SlotRows
 from .text_attention import PlanAttention, TextAttention
@@ -82,7 +83,7 @@ class DecodeSteps:
 
     def __init__(
         self,
-        llama: TritonLlama,
+        llama: Llama[TritonOperations],
         embed: Embed,
         pool: Tensor,
         recorder: Recorder,
@@ -344,10 +345,11 @@ class DecodeSteps:
     def _step(self, rows: int, adapted: bool = False) -> None:
         """Compute one step of the first ``rows`` rows, all on the device."""
         ids, logprobs, finite = self._drawn[:rows], self._logprobs[:rows], self._finite[:rows]
-        x = self._llama.embedded(self._kinds[:rows], self._ids[:rows], self._vectors)
+        llama, given = self._llama, (self._kinds[:rows], self._ids[:rows], self._vectors)
         kept = None if self._attention is None else self._attention.kept
         adapter_of = self._adapter_of[:rows] if adapted else None
-        hiddens = self._llama.hiddens(x, self._places(rows), self._pool, kept, adapter_of)
+        places, x = self._places(rows), llama.operations.embed(*given)
+        hiddens = llama.normed(llama.apply_layers(x, places, self._pool, kept, adapter_of))
         if self._is_code:
             logits = self._embed.code_logits(hiddens).contiguous()
             draw_ids_of(logits, self._state, self._end, ids, logprobs, finite)

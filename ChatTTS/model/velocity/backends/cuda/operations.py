@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from torch.nn.functional import linear
 from ....embed import Embed
 from ....kernels.cuda.attention import ContextSplits, attend_new_rows
 from ....kernels.cuda.embedding import embed_rows
-from ....kernels.cuda.low_rank import LowRanks, RowRanks, to_ranks
+from ....kernels.cuda.low_rank import LowRanks, to_ranks
 from ....kernels.cuda.norm import rms_norm
 from ....kernels.cuda.output_product import product_of_splits
 from ....kernels.cuda.prefill import attend_chunks, tiles_of
@@ -21,7 +20,9 @@ from ....kernels.cuda.products import product
 from ....kernels.cuda.prompt_attention import attend_prompts
 from ....kernels.cuda.rotary import rotate_and_store
 from ....kernels.cuda.swiglu import swiglu
+from ....kernels.cuda.text_attention import attend_text
 from ....llama.config import LlamaShape
+from ....llama.rotary import rotary_tables
 from ....llama.shard import Shard
 from ....llama.weights import LayerWeights
 from ....lora.adapter import Adapter
@@ -87,14 +88,15 @@ class TritonOperations:
     the next step begins with.
 
     Args:
+        shape: ``why_no_kernels`` tells which ones the kernels take.
         embed: embeds the rows; on the device. ``None`` if the caller does.
-        rotary: cosines and sines, each float32 [positions, head size]; contiguous, on the device.
         batch_invariant: no bit of a row depends on the other rows of the step, nor on how a prompt
             was cut into chunks.
-        shard: the rank.
+        shard: the rank; by default it is the only one.
         adapters: those that rows may have; none if there are several ranks.
 
     Attributes:
+        has_adapters: whether rows may have any.
         takes_tiles: whether prompts need ``AttentionMetadata.tiles``.
     """
 
@@ -104,20 +106,21 @@ class TritonOperations:
         self,
         shape: LlamaShape,
         embed: Embed | None,
-        rotary: tuple[Tensor, Tensor],
+        device: torch.device,
         *,
         batch_invariant: bool,
-        shard: Shard,
-        adapters: Sequence[Adapter],
+        shard: Shard | None = None,
+        adapters: Sequence[Adapter] = (),
     ) -> None:
-        self._shape, self._embed, self._rotary = shape, embed, rotary
-        self._device, self._heads, self._ranks = rotary[0].device, len(shard.heads), shard.ranks
+        self.shape, self.shard, self.device = shape, shard or Shard(shape), device
+        cosines, sines = (table.to(device).contiguous() for table in rotary_tables(shape))
+        self._embed, self._rotary = embed, (cosines, sines)
         self._batch_invariant, self._adapters = batch_invariant, adapters
-        self.takes_tiles = not batch_invariant
+        self.has_adapters, self.takes_tiles = bool(adapters), not batch_invariant
 
     def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
         def matrix(name: str, weight: Tensor, *, gated: bool = False) -> TritonMatrix:
-            low = pack_adapters(self._adapters, self._shape, index, name, self._device)
+            low = pack_adapters(self._adapters, self.shape, index, name, self.device)
             return TritonMatrix(weight, low, gated)
 
         return LayerMatrices(
@@ -129,19 +132,19 @@ class TritonOperations:
             mlp_norm=layer.mlp_norm,
         )
 
-    def places(self, batch: InputBatch, pool: Tensor) -> AttentionMetadata:
+    def metadata(self, batch: InputBatch, pool: Tensor) -> AttentionMetadata:
         given = batch.positions, batch.tables, batch.table_of
-        positions, tables, table_of = (torch.from_numpy(each).to(self._device) for each in given)
+        positions, tables, table_of = (torch.from_numpy(each).to(self.device) for each in given)
         tiles = None
         if self.takes_tiles:
-            tiles = torch.from_numpy(tiles_of(batch.table_of)).to(self._device)
+            tiles = torch.from_numpy(tiles_of(batch.table_of)).to(self.device)
         most = int(batch.positions.max()) + 1
         return AttentionMetadata(positions, tables, table_of, most, is_decode=False, tiles=tiles)
 
     def adapters(self, batch: InputBatch) -> Tensor | None:
         """Return the number of each row's adapter, or -1; int32 [rows], contiguous."""
         of = batch.adapter_of
-        return None if of is None else torch.from_numpy(of).to(self._device)
+        return None if of is None else torch.from_numpy(of).to(self.device)
 
     def embed(self, kinds: Tensor, ids: Tensor, vectors: Tensor) -> Tensor:
         assert self._embed is not None
@@ -169,11 +172,10 @@ class TritonOperations:
         ranks = None
         if low is not None and adapters is not None:
             ranks = to_ranks(x, low, adapters, norm=norm)
-        multiply: Any = product if self._takes_kernel(len(x)) else library_product
-        found: Tensor = multiply(
-            x, weight, norm=norm, residual=residual, gated=matrix.gated, out=out, ranks=ranks
-        )
-        return found
+        gated = matrix.gated
+        if ranks is None and not self._takes_kernel(len(x)):
+            return library_product(x, weight, norm=norm, residual=residual, gated=gated, out=out)
+        return product(x, weight, norm=norm, residual=residual, gated=gated, out=out, ranks=ranks)
 
     def _takes_kernel(self, rows: int) -> bool:
         return self._batch_invariant or rows <= SKINNY_ROWS
@@ -181,25 +183,40 @@ class TritonOperations:
     def attend(
         self,
         qkv: Tensor,
-        places: AttentionMetadata,
+        rows: AttentionMetadata,
         pool: Tensor,
         layer: int,
         ahead: Sequence[TritonMatrix],
     ) -> Tensor | ContextSplits:
-        tables, table_of, positions = places.tables, places.table_of, places.positions
-        where, most, heads = (tables, table_of, positions), places.max_positions, self._heads
-        if places.is_decode:
+        tables, table_of, positions = rows.tables, rows.table_of, rows.positions
+        where, most = (tables, table_of, positions), rows.max_positions
+        heads = len(self.shard.heads)
+        if rows.is_decode:
             given = qkv, self._rotary, pool, layer, *where
             weights = [matrix.weight for matrix in ahead]
             splits = attend_new_rows(*given, heads=heads, max_positions=most, ahead=weights)
-            return splits if self._ranks == 1 else splits.merged(qkv.dtype).flatten(1)
+            return splits if self.shard.ranks == 1 else splits.merged(qkv.dtype).flatten(1)
         # All keys and values of the step are stored first: rows attend to other rows of it.
         turned = *self._rotary, positions, tables, table_of
         query = rotate_and_store(qkv, *turned, pool, layer, heads)
         if self.takes_tiles:  # tiles of tensor cores round otherwise than a decode step does
-            assert places.tiles is not None
-            return attend_chunks(query, pool, layer, tables, positions, places.tiles).flatten(1)
+            assert rows.tiles is not None
+            return attend_chunks(query, pool, layer, tables, positions, rows.tiles).flatten(1)
         return attend_prompts(query, pool, layer, *where, max_positions=most).flatten(1)
+
+    def attend_text(
+        self, entries: Tensor, kept: Tensor, rows: AttentionMetadata, pool: Tensor, found: Tensor
+    ) -> None:
+        """Compute the attention of some heads in the last step.
+
+        Args:
+            entries, found: see :func:`~ChatTTS.model.kernels.cuda.text_attention.attend_text`.
+            kept: what :meth:`~ChatTTS.model.velocity.layers.Llama.apply_layers` kept of that step.
+            rows: of that step; their positions are now one further.
+            pool: the KV cache's blocks.
+        """
+        where = rows.tables, rows.table_of, rows.positions
+        attend_text(entries, kept, self._rotary, pool, *where, found)
 
 
 def library_product(
@@ -210,14 +227,8 @@ def library_product(
     residual: Tensor | None = None,
     gated: bool = False,
     out: Tensor | None = None,
-    ranks: RowRanks | None = None,
 ) -> Tensor:
-    """Multiply many rows by torch's matrix product, as :func:`product` does.
-
-    Products that adapters add to are left to the kernels.
-    """
-    if ranks is not None:
-        return product(x, weight, norm=norm, residual=residual, gated=gated, out=out, ranks=ranks)
+    """Multiply many rows by torch's matrix product, as :func:`product` does without adapters."""
     if norm is not None:
         x = rms_norm(x, *norm)
     if gated:

@@ -18,8 +18,9 @@ from torch import Tensor
 from ....cuda.graphs import Recorder, Recording
 from ....kernels.cuda.prefill import tiles_of
 from ...input_batch import InputBatch
+from ...layers import Llama
 from .decode_steps import buckets
-from .llama import AttentionMetadata, TritonLlama
+from .operations import AttentionMetadata, TritonOperations
 
 _MIN_ROWS = 16
 
@@ -40,7 +41,7 @@ class PromptSteps:
 
     def __init__(
         self,
-        llama: TritonLlama,
+        llama: Llama[TritonOperations],
         pool: Tensor,
         recorder: Recorder,
         *,
@@ -62,7 +63,7 @@ class PromptSteps:
         self._positions = whole(max_rows)
         self._table_of = whole(max_rows) - 1
         self._adapter_of = whole(max_rows) - 1
-        self._tiles = whole(max_rows, 3) if llama.takes_tiles else None
+        self._tiles = whole(max_rows, 3) if llama.operations.takes_tiles else None
         self._tables = whole(max_sequences, -(-max_positions // pool.shape[4]))
         # By the number of rows, and by whether any row has an adapter.
         self._recordings: dict[tuple[int, bool], Recording[None]] = {}
@@ -116,6 +117,7 @@ class PromptSteps:
             is_decode=False,
             tiles=None if self._tiles is None else self._tiles[:rows],
         )
-        x = self._llama.embedded(self._kinds[:rows], self._ids[:rows], self._vectors)
+        given = self._kinds[:rows], self._ids[:rows], self._vectors
+        x = self._llama.operations.embed(*given)
         adapter_of = self._adapter_of[:rows] if adapted else None
         self._llama.apply_layers(x, places, self._pool, adapter_of=adapter_of)

@@ -21,11 +21,12 @@ from ....devices.tf32 import ieee_float32
 from ....draws import Pass
 from ....embed import RowKind
 from ...configs import SchedulerConfig
+from ...layers import Llama
 from ...loaded_model import LoadedModel
 from ...model_runner import ModelRunner, SequenceState
 from ...plan import Future, Pending, StepPlan, StepResult, Work
 from .decode_steps import DEPTH, MAX_STEPS, DecodeInput, DecodeSteps
-from .llama import TritonLlama
+from .operations import TritonOperations
 from .prompt_steps import PromptSteps
 from .text_attention import TextAttention
 
@@ -157,7 +158,8 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
         ConfigError: the device has not enough memory.
     """
     llama, recorder = model.llama, model.recorder
-    assert isinstance(llama, TritonLlama)
+    assert isinstance(llama, Llama)
+    assert isinstance(llama.operations, TritonOperations)
     assert recorder is not None
     max_positions = model.shape.max_position_embeddings
     prompts = PromptSteps(
@@ -171,7 +173,7 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
         max_positions=max_positions,
     )
     rows = min(limits.max_num_seqs, limits.max_num_batched_tokens)
-    attention = TextAttention(llama, pool, rows)
+    attention = TextAttention(llama.operations, pool, rows)
     decode = {
         kind: DecodeSteps(
             llama,
@@ -189,7 +191,7 @@ def new_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Gra
     # The largest first: the others fit into its memory.
     parts: tuple[PromptSteps | DecodeSteps, ...] = (prompts, *decode.values())
     # Steps without adapters take no longer for the adapters that are loaded.
-    kinds = (True, False) if llama.has_adapters else (False,)
+    kinds = (True, False) if llama.operations.has_adapters else (False,)
     work = [
         (part, size, kind) for part in parts for size in reversed(part.buckets) for kind in kinds
     ]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ...input_batch import AttentionProbe, HeadSet
-from .llama import AttentionMetadata, TritonLlama
+from .operations import AttentionMetadata, TritonOperations
 
 # Numbers of float32 in 16 bytes.
 _ALIGNED = 4
@@ -24,17 +24,20 @@ class TextAttention:
     """Computes the attention of recorded steps.
 
     Args:
-        llama: computes the steps.
+        operations: those of the steps.
         pool: the KV cache's blocks.
         max_rows: how many rows a step may have.
 
     Attributes:
-        kept: memory for what steps keep; all recordings of one stream may share it.
+        kept: [layers, rows, (heads + 2 * kv heads) * head size], the queries, keys and values of
+            the last step before the rotation; all recordings of one stream may share it.
     """
 
-    def __init__(self, llama: TritonLlama, pool: Tensor, max_rows: int) -> None:
-        self._llama, self._pool = llama, pool
-        self.kept = llama.new_kept(max_rows)
+    def __init__(self, operations: TritonOperations, pool: Tensor, max_rows: int) -> None:
+        self._operations, self._pool = operations, pool
+        layers, pairs, kv_heads, _, size = pool.shape[1:]
+        width = (operations.shape.num_attention_heads + pairs * kv_heads) * size
+        self.kept = pool.new_zeros(layers, max_rows, width)
         self._laid_out: tuple[list[tuple[int, HeadSet]], AttentionProbe, Tensor] | None = None
 
     def begin(self, wanted: list[tuple[int, HeadSet]], steps: int) -> PlanAttention:
@@ -55,8 +58,8 @@ class TextAttention:
         return PlanAttention(self, probe, entries, found)
 
     def launch(self, entries: Tensor, rows: AttentionMetadata, found: Tensor) -> None:
-        """Compute the attention of the last step; see :meth:`TritonLlama.attend_text`."""
-        self._llama.attend_text(entries, self.kept, rows, self._pool, found)
+        """Compute the attention of the last step; see :meth:`TritonOperations.attend_text`."""
+        self._operations.attend_text(entries, self.kept, rows, self._pool, found)
 
     def prepare(self, rows: AttentionMetadata) -> None:
         """Compile the kernel, so that nothing is compiled while requests run."""

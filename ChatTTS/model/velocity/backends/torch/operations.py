@@ -11,7 +11,7 @@ from torch import Tensor
 from ....embed import Embed
 from ....kernels.twins import embed_rows_torch, rms_norm_torch
 from ....llama.config import LlamaShape
-from ....llama.rotary import rotate
+from ....llama.rotary import rotary_tables, rotate
 from ....llama.shard import Shard
 from ....llama.weights import LayerWeights
 from ....lora.adapter import Adapter
@@ -22,7 +22,7 @@ from .linear import MatrixMaker
 from .lora import AdaptedMatrix, GatedMatrix, RowsOf, narrow_matrices
 
 # The angles of a step's rows, cosines and sines [rows, 1, head size], and what the attention plans.
-TorchPlaces = tuple[Tensor, Tensor, Any]
+Metadata = tuple[Tensor, Tensor, Any]
 
 
 class TorchOperations:
@@ -34,7 +34,6 @@ class TorchOperations:
     Args:
         embed: embeds the rows; on the device, in the dtype to compute in.
         attention: attends over the blocks.
-        rotary: cosines and sines, each float32 [positions, head size].
         make_matrix: makes what rows are multiplied with.
         shard: the rank; by default it is the only one.
         adapters: those that rows may have; none if there are several ranks.
@@ -47,26 +46,24 @@ class TorchOperations:
         shape: LlamaShape,
         embed: Embed,
         attention: Attention,
-        rotary: tuple[Tensor, Tensor],
         make_matrix: MatrixMaker,
         *,
         shard: Shard | None = None,
         adapters: Sequence[Adapter] = (),
     ) -> None:
-        self._shape, self._shard = shape, shard or Shard(shape)
+        self.shape, self.shard = shape, shard or Shard(shape)
+        self.device = embed.code.weight.device
         self._embed, self._attention = embed, attention
         self._make_matrix, self._adapters = make_matrix, adapters
-        table = embed.code.weight
-        self._device, self._dtype = table.device, table.dtype
-        self._rotary = tuple(each.to(self._device) for each in rotary)
+        self._rotary = tuple(table.to(self.device) for table in rotary_tables(shape))
 
     def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
-        shape, piece = self._shape, self._shard.piece
+        shape, piece = self.shape, self.shard.piece
         hidden, inner = piece(shape.hidden_size), piece(shape.intermediate_size)
 
         def matrix(name: str, piece: int) -> AdaptedMatrix:
             low = [adapter.fused(shape, index, name) for adapter in self._adapters]
-            narrow = narrow_matrices(low, self._device, self._dtype)
+            narrow = narrow_matrices(low, self.device, layer.qkv.dtype)
             return AdaptedMatrix(self._make_matrix(getattr(layer, name), piece), narrow)
 
         return LayerMatrices(
@@ -78,8 +75,8 @@ class TorchOperations:
             mlp_norm=layer.mlp_norm,
         )
 
-    def places(self, batch: InputBatch, pool: Tensor) -> TorchPlaces:
-        positions = torch.from_numpy(batch.positions).to(self._device)
+    def metadata(self, batch: InputBatch, pool: Tensor) -> Metadata:
+        positions = torch.from_numpy(batch.positions).to(self.device)
         cosines, sines = (t[positions].unsqueeze(1) for t in self._rotary)
         return cosines, sines, self._attention.plan(batch, pool)
 
@@ -88,7 +85,7 @@ class TorchOperations:
         if (of := batch.adapter_of) is None:
             return None
         return {
-            number: torch.from_numpy(of == number).nonzero().squeeze(1).to(self._device)
+            number: torch.from_numpy(of == number).nonzero().squeeze(1).to(self.device)
             for number in sorted(set(of.tolist()) - {-1})
         }
 
@@ -115,11 +112,11 @@ class TorchOperations:
         return found if out is None else out.copy_(found)
 
     def attend(
-        self, qkv: Tensor, places: TorchPlaces, pool: Tensor, layer: int, ahead: Sequence[object]
+        self, qkv: Tensor, rows: Metadata, pool: Tensor, layer: int, ahead: Sequence[object]
     ) -> Tensor:
-        heads, kv_heads = len(self._shard.heads), len(self._shard.kv_heads)
+        heads, kv_heads = len(self.shard.heads), len(self.shard.kv_heads)
         fused = qkv.view(len(qkv), heads + 2 * kv_heads, -1)
-        cosines, sines, plan = places
+        cosines, sines, plan = rows
         turned = rotate(fused[:, : heads + kv_heads], cosines, sines)
         query, key, value = turned[:, :heads], turned[:, heads:], fused[:, heads + kv_heads :]
         return self._attention(query, key, value, pool, layer, plan).flatten(1)

@@ -15,10 +15,10 @@ from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.model.cuda import graphs
 from ChatTTS.model.draws import Pass
 from ChatTTS.model.llama.config import LlamaShape
-from ChatTTS.model.llama.rotary import rotary_tables
 from ChatTTS.model.llama.weights import LlamaFile
 from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity.configs import EngineArgs
+from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.model.velocity.plan import SequenceData
 from ChatTTS.model.velocity.worker import Worker
 
@@ -33,7 +33,7 @@ from ...test_adapters import SHAPES, expected_of, sequences, two_adapters
 from ..torch.test_llama import SINGLE, mixed_steps
 from .test_engine import make_engine, make_requests, make_worker, take_triton
 
-from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama  # isort: skip
+from ChatTTS.model.velocity.backends.cuda.operations import TritonOperations  # isort: skip
 
 # The adapters of sequences, by turns.
 NAMES = ("anna", None, "bert")
@@ -58,16 +58,12 @@ def adapted(data: SequenceData, name: str | None) -> SequenceData:
     return replace(data, request=replace(data.request, adapter=name))
 
 
-def triton_llama(file: LlamaFile, shape: LlamaShape, **given: Any) -> TritonLlama:
-    return TritonLlama(
-        shape,
-        [file.layer(index, torch.float32) for index in range(shape.num_hidden_layers)],
-        file.final_norm(torch.float32),
-        make_embed(shape.hidden_size),
-        rotary_tables(shape),
-        32,
-        **given,
-    )
+def triton_llama(
+    file: LlamaFile, shape: LlamaShape, dtype: torch.dtype = torch.float32, **given: Any
+) -> Llama[TritonOperations]:
+    embed = make_embed(shape.hidden_size, dtype)
+    operations = TritonOperations(shape, embed, torch.device("cpu"), **given)
+    return Llama.load(file, dtype, operations, 32)
 
 
 @pytest.mark.parametrize("batch_invariant", [True, False])
@@ -117,10 +113,10 @@ def test_steps_without_adapters_are_the_usual_ones(
 ) -> None:
     """The step of rows with adapters is replayed only while such rows are in the batch."""
     steps: list[bool] = []
-    plain = TritonLlama.apply_layers
+    plain = Llama.apply_layers
 
     def apply_layers(
-        llama: TritonLlama,
+        llama: Llama[TritonOperations],
         x: Tensor,
         rows: Any,
         pool: Tensor,
@@ -130,7 +126,7 @@ def test_steps_without_adapters_are_the_usual_ones(
         steps.append(adapter_of is not None)
         return plain(llama, x, rows, pool, kept, adapter_of)
 
-    monkeypatch.setattr(TritonLlama, "apply_layers", apply_layers)
+    monkeypatch.setattr(Llama, "apply_layers", apply_layers)
     take_triton(monkeypatch)
     use_twins(monkeypatch)
     worker = make_worker(adapters=adapters)

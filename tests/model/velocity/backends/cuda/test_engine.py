@@ -38,7 +38,7 @@ from ChatTTS.model.kernels.cuda import prompt_attention  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.text_draws import draw_texts  # isort: skip
 from ChatTTS.model.velocity.backends.cuda import decode_steps as decode, sampler  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeInput, DecodeSteps  # isort: skip
-from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama  # isort: skip
+from ChatTTS.model.velocity.backends.cuda.operations import TritonOperations  # isort: skip
 
 MODEL = DATA / "model-a"
 
@@ -330,14 +330,14 @@ def test_attention_of_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = run()
     take_triton(monkeypatch)
     use_twins(monkeypatch)
-    plain = TritonLlama.attend_text
+    plain = TritonOperations.attend_text
 
-    def attend(model: TritonLlama, *given: Any) -> None:
+    def attend(table: TritonOperations, *given: Any) -> None:
         # Another alignment would be compiled while requests run.
         assert all(each.data_ptr() % 16 == 0 for each in given if isinstance(each, torch.Tensor))
-        plain(model, *given)
+        plain(table, *given)
 
-    monkeypatch.setattr(TritonLlama, "attend_text", attend)
+    monkeypatch.setattr(TritonOperations, "attend_text", attend)
     found = run()
     assert found.keys() == expected.keys()
     assert len({key[0] for key in found}) > 4

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ChatTTS.model.velocity.configs import EngineArgs
+from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from ChatTTS.model.velocity.worker import Worker
 
@@ -18,7 +19,6 @@ from .....support.rank_tools import RankedWorker
 from .....support.recorder_tools import record_anywhere
 from .....support.velocity_driver import Driver, make_data
 
-from ChatTTS.model.velocity.backends.cuda.llama import TritonLlama  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.decode_steps import buckets  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.sampler import TritonSampler  # isort: skip
 
@@ -59,7 +59,7 @@ def test_no_request_waits_for_a_compilation(
     """Each number of rows is launched before there are requests, by all ranks together."""
     use_twins(monkeypatch)
     launched: list[tuple[str, int]] = []
-    layers, draw = TritonLlama.apply_layers, TritonSampler.__call__
+    layers, draw = Llama.apply_layers, TritonSampler.__call__
 
     def compute(self: Any, x: Any, *rest: Any, **options: Any) -> Any:
         launched.append(("layers", len(x)))
@@ -69,7 +69,7 @@ def test_no_request_waits_for_a_compilation(
         launched.append((("codes", "texts")[logits.shape[1] == 1], len(rows)))
         return draw(self, logits, rows)
 
-    monkeypatch.setattr(TritonLlama, "apply_layers", compute)
+    monkeypatch.setattr(Llama, "apply_layers", compute)
     monkeypatch.setattr(TritonSampler, "__call__", sample)
     ranks, stages = sizes
     worker = RankedWorker(

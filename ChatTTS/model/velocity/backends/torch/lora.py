@@ -42,26 +42,19 @@ class AdaptedMatrix:
     matrix: Matrix
     narrow: Narrow
 
-    def __call__(self, x: Tensor, rows_of: RowsOf) -> Tensor:
-        """Return the product [rows, outputs] of ``x`` [rows, inputs]."""
-        out = self.matrix(x)
-        for number, rows in rows_of.items():
-            if (narrow := self.narrow.get(number)) is not None:
-                down, up = narrow
-                out[rows] += up(down(x[rows]))
-        return out
+    def __call__(self, x: Tensor, rows_of: RowsOf, *, activated: bool = False) -> Tensor:
+        """Return the product [rows, outputs] of ``x`` [rows, inputs], or SiLU of it.
 
-    def activated(self, x: Tensor, rows_of: RowsOf) -> Tensor:
-        """Return SiLU of the product.
-
-        Rows that an adapter changes are computed anew. What the others have may come from one
-        operator, and keeps its bits.
+        With SiLU, rows that an adapter changes are computed anew. What the others have may come
+        from one operator, and keeps its bits.
         """
-        out = self.matrix.activated(x)
+        out = self.matrix.activated(x) if activated else self.matrix(x)
         for number, rows in rows_of.items():
             if (narrow := self.narrow.get(number)) is not None:
                 down, up = narrow
-                out[rows] = activation(self.matrix(x[rows]) + up(down(x[rows])))
+                added = up(down(x[rows]))
+                whole = (self.matrix(x[rows]) if activated else out[rows]) + added
+                out[rows] = activation(whole) if activated else whole
         return out
 
 
@@ -74,4 +67,4 @@ class GatedMatrix:
 
     def __call__(self, x: Tensor, rows_of: RowsOf) -> Tensor:
         """Return silu(gate) * up of ``x`` [rows, inputs]."""
-        return self.gate.activated(x, rows_of).mul_(self.up(x, rows_of))
+        return self.gate(x, rows_of, activated=True).mul_(self.up(x, rows_of))

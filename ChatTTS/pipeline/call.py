@@ -72,7 +72,7 @@ class InferCall:
 
     @property
     def synthesizer(self) -> Synthesizer:
-        """What decodes the frames of the call."""
+        """The decoder of the frames of the call."""
         return self.model.synthesizer(self.asked.use_decoder)
 
     def refined(self) -> list[Utterance]:

@@ -19,7 +19,7 @@ _POLL_SECONDS = 1.0
 
 
 class LoopPart(Protocol):
-    """What works in turns on a device."""
+    """A worker of a device that has turns in a loop."""
 
     def turn(self) -> float | None:
         """Do what is due. It raises nothing.

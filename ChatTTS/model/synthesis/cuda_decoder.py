@@ -81,8 +81,8 @@ class _PendingInput:
 class CudaStreamingDecoder(StreamingDecoder):
     """The streaming decoder of recorded launches; see ``streaming_decoder.py``.
 
-    Calls wait for each other. They work on the calling thread's current stream, and frames on the
-    device must be there for it.
+    One call at a time launches. Calls work on the calling thread's current stream, behind the
+    launches of other streams, and frames on the device must be there for it.
 
     Args:
         mel_decoder: the Decoder or the DVAE, whose device is used.

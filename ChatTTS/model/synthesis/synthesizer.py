@@ -68,13 +68,19 @@ class Synthesizer:
         mel: Tensor = self.mel_decoder(columns.to(coef))
         return mel[0]
 
-    @torch.inference_mode()
     def samples(self, frames: Tensor) -> Tensor:
         """Decode n > 0 frames [n, num_codebooks or hidden] to CPU samples [(2 n - 1) * hop]."""
+        return self.launch_samples(frames)()
+
+    @torch.inference_mode()
+    def launch_samples(self, frames: Tensor) -> Callable[[], Tensor]:
+        """Begin to do as :meth:`samples`; return what waits for the samples and gives them."""
         if self._given is not None:
-            return self._given.advance([DecoderInput(self._given.begin(), frames, last=True)])[0]
-        samples: Tensor = self.vocoder(self.mel(frames).unsqueeze(0))
-        return samples[0].float().cpu()
+            state = self._given.begin()
+            pending = self._given.launch([DecoderInput(state, frames, last=True)])
+            return lambda: pending()[0]
+        samples: Tensor = self.vocoder(self.mel(frames).unsqueeze(0))[0].float().cpu()
+        return lambda: samples
 
     @cached_property
     def _decoder(self) -> StreamingDecoder:

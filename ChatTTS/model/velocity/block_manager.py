@@ -135,9 +135,13 @@ class BlockSpaceManager:
         return True
 
     def has_plenty(self, sequences: int, positions: int) -> bool:
-        """Return whether :meth:`extend` succeeds for any sequences that gain some positions each.
+        """Return whether :meth:`extend` succeeds for any running sequences that gain positions.
 
-        Each is at most at the end of a block, and writes into one that it shares.
+        At most, each needs blocks for its new positions, one more where these begin within a block,
+        and a copy of a block that it shares.
+
+        Args:
+            positions: that each of them gains.
         """
         return sequences * (self._count(positions) + 2) <= self.device.available
 

@@ -45,7 +45,7 @@ class LayerMatrices:
 
 
 class Operations(Protocol):
-    """What the layers of a Llama are made of; a table says what its bits depend on.
+    """A table of operations, of which layers of a Llama consist; it says what its bits depend on.
 
     Attributes:
         shape: sizes and constants of the whole model.

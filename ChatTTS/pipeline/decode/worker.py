@@ -390,11 +390,11 @@ def launch_batch(
     """
     synthesizer = batch[0][0].synthesizer
     if batch[0][0].is_whole:
-        wholes: list[tuple[Tensor, Tensor | None]] = [
-            (torch.empty(0) if piece.frames is None else synthesizer.samples(piece.frames), None)
+        wholes = [
+            None if piece.frames is None else synthesizer.launch_samples(piece.frames)
             for _, piece in batch
         ]
-        return lambda: wholes
+        return lambda: [(torch.empty(0) if whole is None else whole(), None) for whole in wholes]
     finals = synthesizer.launch(
         [DecoderInput(decoder.state, piece.frames, piece.last) for decoder, piece in batch]
     )

@@ -171,6 +171,13 @@ class WaveformAssembler(AssemblingCall):
             return self.is_bounded and min(unfinished, default=0) >= _GENERATED_AHEAD
 
     @property
+    def lead(self) -> float:
+        """Seconds of sound that the listener of each unfinished text still has to play."""
+        with self.worker.lock:
+            current = [buffer.current for buffer in self._buffers]
+            return min((job.decoder.lead for job in current if job is not None), default=0.0)
+
+    @property
     def is_bounded(self) -> bool:
         """Return whether samples may be too far ahead of the consumer; never while it waits."""
         return self._waits_for_consumer and not self._is_awaited

@@ -24,7 +24,7 @@ from ..model.generation import (
 from ..model.joined import join
 from ..utils.process_hooks import register_thread_owner, start_thread
 from .assembly import WaveformAssembler
-from .decode.worker import DecodeRun, RunState
+from .decode.worker import SOON, DecodeRun, RunState
 from .routines import Routine, Tell
 from .utterance import UtteranceUpdate
 
@@ -108,6 +108,11 @@ class GenerationRun(StreamGeneration, DecodeRun):
         # Until now the worker leaves the routine alone.
         self._has_begun = True
         self.assembler.worker.look_at(self)
+
+    @property
+    def is_patient(self) -> bool:
+        """Return whether its listener has sound for a while: see :class:`DecodeRun`."""
+        return self.assembler.lead > SOON
 
     def advance(self) -> RunState:
         """Give the routine what its requests gained: see :meth:`DecodeRun.advance`."""

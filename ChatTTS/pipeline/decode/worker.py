@@ -33,9 +33,12 @@ from .utterance_decoder import PADDING_FRAMES, DecodeChunk, UtteranceDecoder
 # decodes many frames in the time of a few.
 MAX_FRAMES = 64
 MAX_FRAMES_ON_GPU = 2048
-# Seconds of sound below which a listener needs more soon. The pieces of others are as long as
-# they may be: each costs the event loop of a server a turn.
-_SOON = 1.0
+SOON = 1.0
+"""Seconds of sound below which a listener needs more soon. The pieces of others are as long as
+they may be: each costs the event loop of a server a turn."""
+# With the loop of an engine, every so many turns the runs are advanced whose listeners need
+# nothing soon. What they gained meanwhile costs as much as the gain of one turn.
+_PATIENCE = 4
 # A caller that leaves takes no lock and sends no signal, so the worker has to look by itself.
 _POLL_SECONDS = 1.0
 
@@ -97,6 +100,11 @@ class RunState(Enum):
 class DecodeRun(ABC):
     """A call that generates frames for decoding, and has no thread that waits for them."""
 
+    @property
+    @abstractmethod
+    def is_patient(self) -> bool:
+        """Return whether its listeners have sound enough, so that it may be advanced later."""
+
     @abstractmethod
     def advance(self) -> RunState:
         """Use the news that came. The worker calls this, without the lock.
@@ -140,6 +148,7 @@ class DecodeWorker:
         self._max_frames = max_frames
         self._loop = loop or DeviceLoop("decoding")
         self._hands_over_later = loop is not None
+        self._patience = 1 if loop is None else _PATIENCE
         self._clients: WeakSet[DecodeClient] = WeakSet()
         self.lock = new_rlock()
         self._reset()
@@ -153,6 +162,9 @@ class DecodeWorker:
         self._runs: set[DecodeRun] = set()
         self._held: set[DecodeRun] = set()
         self._held_looked_at = 0.0
+        # Runs with news that may wait, and the turns until they are advanced.
+        self._patient: dict[DecodeRun, None] = {}
+        self._patient_turns = 0
         self._launched: _Batch | None = None
         self._closed = False
 
@@ -230,7 +242,7 @@ class DecodeWorker:
                     return None
                 due, pause = self._due_jobs()
                 if not due:
-                    return min(pause, _POLL_SECONDS)
+                    return 0.0 if self._patient else min(pause, _POLL_SECONDS)
                 self._fill_batch(due, batch)
             self._launched = _Batch(batch, self._compute_lock.run(lambda: _launch(batch)))
         except BaseException as error:  # every client must hear of it, else it would wait for ever
@@ -251,13 +263,26 @@ class DecodeWorker:
         may_have_room = None in wakes or now > self._held_looked_at + _POLL_SECONDS
         if may_have_room:
             self._held_looked_at = now
-        for run in dict.fromkeys([*(self._held if may_have_room else ()), *wakes]):
-            if run is not None and run in self._runs:
-                state = run.advance()
-                (self._held.add if state is RunState.HELD else self._held.discard)(run)
-                if state is RunState.OVER:
-                    with self.lock:
-                        self._runs.discard(run)
+        patient = self._patient_due()
+        for run in dict.fromkeys([*(self._held if may_have_room else ()), *patient, *wakes]):
+            if run is None or run not in self._runs:
+                continue
+            if self._patience > 1 and run not in patient and run.is_patient:
+                self._patient[run] = None
+                continue
+            state = run.advance()
+            (self._held.add if state is RunState.HELD else self._held.discard)(run)
+            if state is RunState.OVER:
+                with self.lock:
+                    self._runs.discard(run)
+
+    def _patient_due(self) -> dict[DecodeRun, None]:
+        """Take the patient runs with news in the turns in which they are advanced."""
+        self._patient_turns = (self._patient_turns + 1) % self._patience
+        if self._patient_turns:
+            return {}
+        patient, self._patient = self._patient, {}
+        return patient
 
     def _hand_over(self) -> None:
         """Deliver the samples of the batch that was launched, if there is one."""
@@ -308,7 +333,7 @@ class DecodeWorker:
         leads = {job: job.decoder.lead for job in due}
         by_need = sorted(due, key=leads.__getitem__)
         alike = [job for job in by_need if job.decoder.is_like(by_need[0].decoder)]
-        urgent = sum(leads[job] < _SOON for job in alike)
+        urgent = sum(leads[job] < SOON for job in alike)
         left, part = self._max_frames, _part(self._max_frames, urgent)
         for number, job in enumerate(alike):
             if left <= 0:

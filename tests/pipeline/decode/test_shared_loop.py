@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
 from ChatTTS.pipeline.decode.schedules import WholeUtterance
-from ChatTTS.pipeline.decode.worker import DecodeWorker
+from ChatTTS.pipeline.decode.worker import DecodeRun, DecodeWorker, RunState
 from ChatTTS.utils.device_loop import DeviceLoop, LoopPart
 from ChatTTS.utils.fair_lock import NoLock
 
@@ -131,3 +131,45 @@ def test_the_end_of_the_interpreter_leaves_no_batch_on_the_device(
     worker.at_exit()
     assert worker.turn() is None
     assert synthesizer.waits == 1
+
+
+class FakeRun(DecodeRun):
+    """A run that counts how often it is advanced."""
+
+    def __init__(self, *, is_patient: bool) -> None:
+        self.advanced = 0
+        self._is_patient = is_patient
+
+    @property
+    def is_patient(self) -> bool:
+        return self._is_patient
+
+    def advance(self) -> RunState:
+        self.advanced += 1
+        return RunState.WAITS
+
+
+def test_runs_whose_listeners_have_sound_are_advanced_every_few_turns(
+    worker: DecodeWorker,
+) -> None:
+    urgent, patient = FakeRun(is_patient=False), FakeRun(is_patient=True)
+    for run in (urgent, patient):
+        worker.begin(run)
+    for _ in range(8):
+        worker.look_at(urgent)
+        worker.look_at(patient)
+        worker.turn()
+    assert urgent.advanced == 8
+    assert patient.advanced == 2
+
+
+def test_a_turn_comes_at_once_while_a_patient_run_has_news(worker: DecodeWorker) -> None:
+    patient = FakeRun(is_patient=True)
+    worker.begin(patient)
+    worker.look_at(patient)
+    pauses = []
+    while not patient.advanced:
+        pauses.append(worker.turn())
+    assert set(pauses[:-1]) <= {0}
+    assert pauses[-1] is not None
+    assert pauses[-1] > 0

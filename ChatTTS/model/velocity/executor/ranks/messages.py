@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from ....draws import DrawKey, Pass
-from ....generation import GenerationRequest
+from ....generation import GenerationRequest, Listener
 from ....sampling_params import SamplingParams
 from ....tokenizer import Prompt
 from ...configs import CacheConfig, EngineConfig, ModelConfig, ParallelConfig, SchedulerConfig
@@ -120,7 +120,7 @@ _DATACLASSES: tuple[type[Any], ...] = (
     *(Start, Loaded, Allocate, Allocated, Run, Ran, Failed, Alive),
     *(EngineConfig, ModelConfig, CacheConfig, SchedulerConfig, ParallelConfig),
     *(StepPlan, BlockMove, SequenceData, GenerationRequest, Work, StepResult),
-    *(Prompt, SamplingParams, DrawKey),
+    *(Prompt, SamplingParams, DrawKey, Listener),
 )
 _ENUMS: tuple[type[Enum], ...] = (MoveKind, Pass)
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in (*_DATACLASSES, *_ENUMS)}

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from enum import Enum
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
 import torch
 
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import GenerationRequest
+from ChatTTS.model.generation import GenerationRequest, Listener
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
+from ChatTTS.model.velocity.executor.ranks import messages
 from ChatTTS.model.velocity.executor.ranks.messages import (
     Failed,
     Ran,
@@ -42,7 +45,13 @@ PROMPT = Prompt(
     np.array([True, False, False, False, True]),
 )
 SAMPLING = SamplingParams((0.3, 1.0), 0.7, 20, 1.05, 0, 99, n=2)
-REQUEST = GenerationRequest(PROMPT, SAMPLING, DrawKey(2**63, Pass.REFINE, 5), ((0, 1), (2, 3)))
+REQUEST = GenerationRequest(
+    PROMPT,
+    SAMPLING,
+    DrawKey(2**63, Pass.REFINE, 5),
+    ((0, 1), (2, 3)),
+    listener=Listener(12, 46.875),
+)
 PLAN = StepPlan(
     ended=(3, 4),
     moves=(BlockMove(MoveKind.OUT, 1, 2),),
@@ -96,6 +105,24 @@ MESSAGES = {
 @pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES)
 def test_a_message_arrives_as_it_was(message: object) -> None:
     assert equal(message, decode(encode(message)))
+
+
+def classes_of(hint: Any) -> Iterator[type]:
+    """Yield the classes of ours that a type hint names."""
+    for part in get_args(hint):
+        yield from classes_of(part)
+    if is_dataclass(hint) or (isinstance(hint, type) and issubclass(hint, Enum)):
+        yield hint  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("kind", messages._DATACLASSES, ids=lambda kind: kind.__name__)
+def test_a_message_can_hold_what_its_fields_may_be(kind: type) -> None:
+    named = {
+        each
+        for hint in get_type_hints(kind, localns={"Tensor": torch.Tensor}).values()
+        for each in classes_of(hint)
+    }
+    assert named <= set(messages._KINDS.values())
 
 
 @pytest.mark.parametrize("message", [MESSAGES["run"], MESSAGES["ran"]], ids=["run", "ran"])

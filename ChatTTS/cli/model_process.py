@@ -22,20 +22,47 @@ def add_model_process_option(parser: Parser) -> None:
     group = parser.add_argument_group("process")
     group.add_argument(
         "--model-process",
-        action="store_true",
+        dest="model_process",
+        action="store_const",
+        const=True,
         help="run the model in a process of its own, so that neither it nor the connections wait "
-        "for the other's Python; it is started again if it ends, and streams go on",
+        "for the other's Python; it is started again if it ends, and streams go on (default on a "
+        "GPU)",
+    )
+    group.add_argument(
+        "--no-model-process",
+        dest="model_process",
+        action="store_const",
+        const=False,
+        help="run the model in the server's process (default on a CPU)",
     )
 
 
-def wants_model_process(args: argparse.Namespace) -> bool:
-    """Return whether the model shall have a process of its own.
+def check_model_process(args: argparse.Namespace) -> None:
+    """Check that no option contradicts a process for the model that is asked for.
 
     Raises:
-        UsageError: options contradict each other.
+        UsageError: one does.
     """
-    if not args.model_process:
+    if args.model_process and (reason := _hindrance(args)) is not None:
+        raise UsageError(f"--model-process {reason}: leave it out")
+
+
+def has_model_process(args: argparse.Namespace) -> bool:
+    """Return whether the model gets a process of its own: by an option, or since it is on a GPU."""
+    if args.model_process is not None:
+        return bool(args.model_process)
+    if _hindrance(args) is not None:
         return False
+    if args.device is not None:  # the model's process looks whether it is there
+        return str(args.device).startswith("cuda")
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _hindrance(args: argparse.Namespace) -> str | None:
+    """Return why the model can have no process of its own, behind the name of the option."""
     others = {
         "--data-parallel-size": args.data_parallel_size is not None,
         "--ray-address": args.ray_address is not None,
@@ -44,10 +71,8 @@ def wants_model_process(args: argparse.Namespace) -> bool:
     }
     for name, is_given in others.items():
         if is_given:
-            raise UsageError(f"--model-process does not go with {name}: leave one out")
-    if os.name != "posix":
-        raise UsageError("--model-process needs Linux or macOS: leave it out")
-    return True
+            return f"does not go with {name}"
+    return None if os.name == "posix" else "needs Linux or macOS"
 
 
 @contextmanager

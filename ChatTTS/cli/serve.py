@@ -18,7 +18,7 @@ from .configuration import make_configurable
 from .console import Console, UsageError, counted
 from .marks import credentials_of, mark_of
 from .model import ModelChoice, check_engine_options, choose_model, load_chat, new_chat
-from .model_process import model_process, wants_model_process
+from .model_process import check_model_process, has_model_process, model_process
 from .options import Commands, add_command, read_lexicon
 from .replicas import default_running, replicated, wants_replicas
 from .serve_options import GRPC_PORT, LIMITS, SCRIPT_LIMITS, SCRIPT_SIZES, add_options
@@ -124,7 +124,7 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
                 raise UsageError("--idle-unload is for a server without replicas: leave one out")
             running = settings.limits.running
             model = stack.enter_context(replicated(args, running, choice, console))
-        elif args.model_process:
+        elif has_model_process(args):
             running = settings.limits.running
             model = stack.enter_context(model_process(args, running, choice, console))
         else:
@@ -225,7 +225,7 @@ def _settings(args: argparse.Namespace) -> Settings:
     if args.idle_unload is not None and not args.idle_unload > 0:
         raise ConfigError(f"idle-unload must be seconds, above 0, not {args.idle_unload}")
     check_engine_options(args)
-    wants_model_process(args)
+    check_model_process(args)
     running = default_running(args)  # also checks the options for replicas
     if named["running"] is None:
         named["running"] = running

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import ChatTTS.core
 from ChatTTS.cli import main
 from ChatTTS.cli.commands import _parse
+from ChatTTS.cli.model_process import has_model_process
 from ChatTTS.cli.options import Parser
 from ChatTTS.cli.serve import _checked, add_to
 from ChatTTS.serving.settings import MEBI, Settings
@@ -412,3 +413,24 @@ def test_the_file_of_the_documentation_is_one() -> None:
     args = _parse(["serve", "--config", "x.toml"])
     assert (args.host, args.running, args.log_texts) == ("0.0.0.0", 8, True)
     assert args.cors == ["https://a.example", "https://b.example"]
+
+
+@pytest.mark.parametrize(
+    ("options", "has_gpu", "expected"),
+    [
+        ([], True, True),
+        ([], False, False),
+        (["--device", "cuda:1"], False, True),
+        (["--device", "cpu"], True, False),
+        (["--no-model-process"], True, False),
+        (["--model-process"], False, True),
+        (["--idle-unload", "5"], True, False),
+        (["--distributed-executor-backend", "ray"], True, False),
+    ],
+)
+def test_a_model_on_a_gpu_has_its_own_process_unless_an_option_says_otherwise(
+    options: list[str], has_gpu: bool, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: has_gpu)
+    parsed = SERVE.parse_args(options)
+    assert has_model_process(parsed) is expected

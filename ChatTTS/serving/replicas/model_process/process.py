@@ -61,7 +61,7 @@ class ModelProcess:
                 self.end.close()
                 raise EngineUnavailableError(
                     f"the system does not start the model's process ({error}): raise its limits of "
-                    "processes and files, or leave out --model-process"
+                    "processes and files, or give --no-model-process"
                 ) from error
         with contextlib.suppress(OSError):  # it has ended already, which `facts` tells
             self.end.sendall(encode(CONNECTION, start))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..model.generation import Delta
@@ -70,7 +71,7 @@ class Utterance:
             round(after * SAMPLE_RATE) + self.after,
         )
 
-    @property
+    @cached_property
     def shown(self) -> str:
         """The text for people to read."""
         return words_shown(self.text)

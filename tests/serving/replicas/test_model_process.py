@@ -416,6 +416,38 @@ def test_what_is_ready_in_one_turn_leaves_in_one_write() -> None:
     asyncio.run(run())
 
 
+def test_frames_wait_in_order_while_the_front_reads_slowly() -> None:
+    async def run() -> None:
+        answers, transport = Answers(FakeReplica()), Transport()  # type: ignore[arg-type]
+        answers.connection_made(transport)
+        frames = [encode(call, Leave()) for call in range(6)]
+        answers.write(frames[0])
+        answers.pause_writing()
+        for frame in frames[1:4]:
+            answers.write(frame)
+            await asyncio.sleep(0)
+        assert not transport.written
+        answers.resume_writing()
+        for frame in frames[4:]:
+            answers.write(frame)
+            await asyncio.sleep(0)
+        assert b"".join(transport.written) == b"".join(frames)
+
+    asyncio.run(run())
+
+
+def test_no_write_is_much_longer_than_the_transport_takes_at_once() -> None:
+    async def run() -> None:
+        answers, transport = Answers(FakeReplica()), Transport()  # type: ignore[arg-type]
+        answers.connection_made(transport)
+        for _ in range(4):
+            answers.write(bytes(program._WRITE_BYTES // 2))
+        await asyncio.sleep(0)
+        assert [len(data) for data in transport.written] == [program._WRITE_BYTES] * 2
+
+    asyncio.run(run())
+
+
 # ------------------------------------------------------------------ the supervisor
 
 

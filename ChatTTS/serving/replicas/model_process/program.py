@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
@@ -43,6 +44,7 @@ logger = logging.getLogger(__name__)
 
 _END_SECONDS = 5.0  # for the streams to end, once the front is gone
 _THREADS = 8  # for calls that block
+_WRITE_BYTES = 1 << 18  # of a write, but for a frame that is longer
 
 
 def main() -> None:
@@ -120,7 +122,9 @@ async def answer(end: socket.socket, replica: Replica, ready: bytes = b"") -> No
 class Answers(asyncio.Protocol):
     """The connection to the front, in the loop of the model's process.
 
-    What is sent in one turn of the loop, by any number of streams, leaves in one write at its end.
+    What is sent in one turn of the loop, by any number of streams, leaves in few writes at its end.
+    What the front is slow to read waits here, since the transport copies all that waits in it
+    again and again.
 
     Args:
         replica: does the work.
@@ -132,7 +136,8 @@ class Answers(asyncio.Protocol):
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="calls")
         self._decoder, self._calls = Decoder(), dict[int, asyncio.Task[None]]()
         self._rooms: dict[int, _Room] = {}
-        self._parts: list[bytes] = []
+        self._parts: deque[bytes] = deque()
+        self._is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
@@ -161,9 +166,18 @@ class Answers(asyncio.Protocol):
 
     def write(self, frame: bytes) -> None:
         """Send a frame at the end of this turn of the loop."""
-        if not self._parts:
+        if not self._parts and not self._is_paused:
             self._loop.call_soon(self._flush)
         self._parts.append(frame)
+
+    def pause_writing(self) -> None:
+        """Keep further frames here: the transport has enough."""
+        self._is_paused = True
+
+    def resume_writing(self) -> None:
+        """Send the frames that waited."""
+        self._is_paused = False
+        self._flush()
 
     async def end_calls(self) -> None:
         """End all calls."""
@@ -173,9 +187,14 @@ class Answers(asyncio.Protocol):
         self._threads.shutdown(wait=False)
 
     def _flush(self) -> None:
-        parts, self._parts = self._parts, []
-        if not self._transport.is_closing():
-            self._transport.write(b"".join(parts))
+        if self._transport.is_closing():
+            self._parts.clear()
+        while self._parts and not self._is_paused:
+            frames, size = [], 0
+            while self._parts and size < _WRITE_BYTES:
+                frames.append(self._parts.popleft())
+                size += len(frames[-1])
+            self._transport.write(b"".join(frames))
 
     def _take(self, call: int, message: Sent) -> None:
         if isinstance(message, SpeechJob):

@@ -68,14 +68,18 @@ class Verification:
         return all(file.status not in ("different", "missing") for file in self.files)
 
 
-def verify(folder: AssetFolder) -> Verification:
-    """Hash every file of ``folder``, with a progress bar when that takes a while.
+def verify(folder: AssetFolder, *, again: bool = True) -> Verification:
+    """Hash the files of ``folder``, with a progress bar when that takes a while.
 
     The bundled voice has no published hashes: each of its files is ``unknown``.
+
+    Args:
+        again: hash also a large file that was hashed before and whose size and time stay.
     """
-    hashed: dict[str, list[Any]] = {}
+    remembered: dict[str, list[Any]] = {} if again else _recall()
+    hashed = dict(remembered)
     checks = _check_files(folder, hashed)
-    if hashed:
+    if hashed != remembered:
         _remember({**_recall(), **hashed})
     return Verification(folder, tuple(checks))
 

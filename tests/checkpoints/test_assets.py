@@ -326,6 +326,14 @@ class TestRememberedHashes:
         with pytest.raises(AssetError, match=r"gpt/model\.safetensors"):
             check_hashes(folder)
 
+    def test_verify_may_trust_the_memory(self, model: Path) -> None:
+        folder = AssetFolder(model, "huggingface")
+        assert verify(folder, again=False).ok  # which hashes what is not remembered
+        self.forge(folder.gpt)
+        assert verify(folder, again=False).ok
+        os.utime(folder.gpt)
+        assert not verify(folder, again=False).ok
+
     def test_a_file_with_another_time_is_hashed_again(self, model: Path) -> None:
         folder = AssetFolder(model, "huggingface")
         check_hashes(folder)

@@ -144,11 +144,11 @@ def fingerprint_of(chat: Chat, folder: AssetFolder) -> Fingerprint:
     """Return the fingerprint of a loaded ``Chat``.
 
     Args:
-        folder: of its checkpoint; every file is hashed, which takes seconds for the full model.
+        folder: of its checkpoint. A large file that was hashed at loading is not hashed again.
     """
     placement = chat._loaded.placement
     digest = hashlib.sha256()
-    for file in sorted(verify(folder).files, key=lambda file: file.name):
+    for file in sorted(verify(folder, again=False).files, key=lambda file: file.name):
         digest.update(f"{file.name} {file.found}\n".encode())
     for name, info in sorted(chat.gpt.adapters.items()):
         digest.update(f"adapter {name} {info.digest}\n".encode())

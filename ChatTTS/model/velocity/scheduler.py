@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias
 
 from ...errors import ConfigError
+from ..draws import Pass
 from ..generation import NOT_FINITE, FinishReason
 from .block_manager import BlockSpaceManager
 from .configs import CacheConfig, SchedulerConfig
@@ -306,7 +307,7 @@ class Scheduler:
             draws += plan.steps * work.draws
         if len(result.ids) != draws:
             raise ValueError(f"the step gave {len(result.ids)} rows, and its plan has {draws}")
-        ids = result.ids.tolist()
+        ids = list(map(tuple, result.ids.tolist()))
         logprobs = result.logprobs.tolist()
         finite = result.finite.tolist()
         kept: dict[Sequence, list[int]] = {}  # the rows that each sequence keeps
@@ -354,7 +355,7 @@ class Scheduler:
         seq: Sequence,
         work: Work,
         rows: range,
-        ids: list[list[int]],
+        ids: list[tuple[int, ...]],
         logprobs: list[float],
         finite: list[bool],
     ) -> list[int]:
@@ -368,6 +369,7 @@ class Scheduler:
             The rows that it keeps. It does not keep the end, nor what came behind.
         """
         group, finish, error = seq.group, None, None
+        of_text = group.request.key.kind is Pass.REFINE  # its id is in the first column
         computed = work.start + work.count - 1
         kept: list[int] = []
         for row in rows:
@@ -375,7 +377,7 @@ class Scheduler:
                 finish, error = FinishReason.ABORT, NOT_FINITE
                 break
             computed += 1
-            drawn = group.drawn(ids[row])
+            drawn = ids[row][:1] if of_text else ids[row]
             if group.end_id in drawn:
                 finish = FinishReason.STOP
                 break

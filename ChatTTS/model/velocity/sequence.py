@@ -172,10 +172,6 @@ class SequenceGroup:
         spoken = b"" if speaker is None else speaker.tobytes()
         return hashlib.blake2b(spoken, key=key).digest()
 
-    def drawn(self, ids: list[int]) -> tuple[int, ...]:
-        """Return a frame's codes from drawn ids [num_codebooks], or the one text id."""
-        return tuple(ids) if self.request.key.kind is Pass.CODE else (ids[0],)
-
 
 @dataclass(frozen=True, slots=True)
 class Advance:

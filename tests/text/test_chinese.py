@@ -128,6 +128,7 @@ def test_a_class_claims_no_more_than_its_own(text: str, words: str) -> None:
         ("用0.5-1.5mm2的，-20°C~+60°C", "用零点五到一点五平方毫米的，负二十摄氏度到正六十摄氏度"),
         ("跑了3d4h，女，63y，2v5", "跑了三天四小时，女，六十三岁，二v 五"),
         ("$13.3B，周三19:30，80一针", "一百三十三亿美元，周三，十九点三十分，八十，一针"),
+        ("list -1 ，head -1 a", "list 负一 ，head 杠一 a"),  # the brackets of an index are spaces
         # Years without their word, and what only looks like one.
         ("《歌手2024》，至2025.9", "《歌手二零二四》，至二零二五年九月"),
         ("原价2013现1998出", "原价两千零一十三现一千九百九十八出"),

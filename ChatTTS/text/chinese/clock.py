@@ -99,7 +99,7 @@ TIMES = (
     ),
     span(
         "minutes and seconds with marks",
-        r"(?<![\d.°])(?P<first>\d{1,3})\s?['′]\s?(?:(?P<second>[0-5]?\d)\s?(?:\"|″|''|′′)|(?P<bare>[0-5]\d)(?![\d'′\"]))",
+        r"(?<![\d.°])(?P<first>\d{1,3})\s?['′]\s?(?:(?P<second>[0-5]?\d)\s?(?:\"|″|''|′′)|(?<=\d['′])(?P<bare>[0-5]\d)(?![\d'′\"]))",
         _marked,
     ),
     span(

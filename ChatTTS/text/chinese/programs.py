@@ -32,7 +32,7 @@ PROGRAMS = (
     span(
         "options of a program",
         r"(?<=\w )-{1,2}(?=[A-Za-z])|-{1,2}(?=[A-Za-z]{1,20}\s?(?:选项|参数))"
-        r"|(?<=[a-z]{2} )-(?=\d{1,4}(?![\d.%℃°A-Za-z]))",
+        r"|(?<=[a-z]{2} )-(?=\d{1,4}(?![\d.%℃°A-Za-z]|\s(?:[^A-Za-z\d./-]|$)))",
         "杠",
         without_digits=True,
     ),

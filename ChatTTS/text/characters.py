@@ -34,6 +34,13 @@ _LETTER = re.compile(r"(?<![0-9A-Za-z'’])[B-HJ-Zb-z](?![0-9A-Za-z'’])")  # "
 # Letters beside digits are units or codes, and no words of a language; nor are addresses in a
 # Chinese text.
 _WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z]+(?:['’][A-Za-z]+)*(?![0-9A-Za-z])")
+# Small words show the grammar of a sentence, whatever names it has.
+_HAN_GRAMMAR = re.compile("[的了和在是把用就都个这那我你他吗吧不有也要会到从与或给让跟及对于被]")
+_ENGLISH_GRAMMAR = re.compile(
+    r"\b(?:the|an?|is|are|was|were|be|of|to|and|with|it|this|that|these|you|we|they|he|she|my|your|"
+    r"I|I'm|have|has|will|can|not|but|at|by|from|as|on|for|after|before|when|see|what|how|"
+    r"[a-z]{3,20} [a-z]{2,20})\b(?![(\[{=])"
+)
 _ADDRESS = re.compile(
     r"(?:https?://|www\.)[!-~]+|(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
     r"|(?<![\w.-])[A-Za-z][\w-]*\.[a-z]{2,5}(?!\w)",
@@ -83,8 +90,8 @@ _TRAILING_OFF = re.compile(r"(?:(?<!\.)\.{2,}|(?<!…)…+)(?=\s{0,9}[a-z])")
 def language_of(text: str) -> str | None:
     """Return "zh" for more Chinese characters than English words, else "en"; no tag counts.
 
-    Beside Chinese characters, their marks count as well, and letters of formulas are no words. A
-    text with neither has None.
+    Beside Chinese characters, their marks count as well, and letters of formulas are no words. What
+    has the small words of one language alone is of that language. A text with neither has None.
     """
     plain = without_tags(text)
     ideographs = len(_IDEOGRAPH.findall(plain))
@@ -94,7 +101,13 @@ def language_of(text: str) -> str | None:
     words = len(_WORD.findall(plain))
     if not ideographs and not words:
         return None
-    return "zh" if ideographs > words else "en"
+    is_chinese = ideographs > words or (_HAN_GRAMMAR.search(plain) and not is_prose(plain))
+    return "zh" if is_chinese else "en"
+
+
+def is_prose(text: str) -> bool:
+    """Return whether ``text`` has small words of English, or two words that follow each other."""
+    return _ENGLISH_GRAMMAR.search(text) is not None
 
 
 def published_characters(text: str, kept: str = "") -> str:

@@ -21,6 +21,8 @@ _MODULE = re.compile(
     r"\A(?:(?:[a-z_]{1,20}|[A-Z][a-z]{1,19}[A-Z][A-Za-z]{1,19})(?:\.[a-z_][A-Za-z_]{1,19}){1,8}|"
     r"(?!i\.e|e\.g)[a-z_]{1,20}(?:\.[a-z_]{1,20}){1,7}\.[A-Z][A-Za-z]{1,19})\Z"
 )
+# "1.5-2.0km" is an amount.
+_AMOUNTS = re.compile(r"\d{1,9}(?:\.\d{1,9})?-\d{1,9}(?:\.\d{1,9})?[A-Za-z]{1,4}[23]?")
 # A decimal number with a unit behind it is no name, but one with the mark of a release is.
 _RELEASE = re.compile(r"\d(?:rc|a|b|alpha|beta|dev|post|pre)\d", re.IGNORECASE)
 _LETTER_AT_DOT = re.compile(r"[A-Za-z][.]|[.][A-Za-z]")
@@ -41,6 +43,7 @@ def is_name(written: str) -> bool:
         _ABBREVIATION.match(written)
         or _ABBREVIATED_END.search(written)
         or _NEW_SENTENCE.search(written)
+        or _AMOUNTS.fullmatch(written)
     ):
         return False
     return (

@@ -20,8 +20,13 @@ _LINE_MARKS = (
     (re.compile(r"^[ \t]*(\d{1,3})[.)](?=[ \t]+\S)", re.MULTILINE), r"\1,"),  # numbered items
 )
 _INLINE_MARKS = (
-    # "x**n" is a power
-    (re.compile(r"(?<!\b\w)(?<![)\]])\*\*|\*\*(?![A-Za-z0-9_(])|~~|`+"), ""),
+    # "x**n" and "idx**2" are powers
+    (
+        re.compile(
+            r"(?<!\b\w)(?<![)\]])(?!(?<=[A-Za-z\d_])\*\*\d{1,2}(?![\d*]))\*\*|\*\*(?![A-Za-z0-9_(])|~~|`+"
+        ),
+        "",
+    ),
     (re.compile(r"(?<![\w*])\*(?=[^\s.])([^*\n]+)(?<=\S)\*(?![\w*])"), r"\1"),
     (re.compile(r"(?<!\w)(_{1,2})(?=[^\s_])(.{1,200}?)(?<=[^\s_])\1(?!\w)"), r"\2"),
 )

@@ -17,6 +17,7 @@ from .characters import (
     fold,
     full_width,
     inner_marks,
+    is_prose,
     language_of,
     lost_letters,
     lost_symbols,
@@ -265,10 +266,13 @@ class Normalizer:
         """Read a line, with adjacent sentences of one language together.
 
         A sentence that shows no language, such as a number, has that of the sentence before it.
+        Behind a Chinese one, so have names and formulas of which no word is English prose.
         """
         sentences: list[tuple[str, str]] = []
         for sentence in split_sentences(line):
-            default = lang or language_of(sentence) or default
+            shown = lang or language_of(sentence) or default
+            if lang or not (sentences and default == "zh") or is_prose(sentence):
+                default = shown
             sentences.append((default, sentence))
         runs = groupby(sentences, key=itemgetter(0))
         return "".join(self._read("".join(part for _, part in run), name) for name, run in runs)

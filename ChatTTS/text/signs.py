@@ -17,6 +17,8 @@ _POWER = re.compile(
 # "10^{-12}" of TeX, and the exponent of a unit whose text has lost its place: "cm−2".
 _BRACED = re.compile(r"\^\{([-−]?\w{1,8})\}")
 _LOWERED = re.compile(r"(?<=[A-Za-z])−(?=[1-4](?!\d))")
+# Answers such as "A.①③" are numbers one after the other.
+_CIRCLED = re.compile("(?<=[A-Z])[.．](?=[①-⑳])|(?<=[①-⑳])(?=[①-⑳])")
 _BASE = re.compile(r"[₀-₉](?=[\d⁰¹²³⁴-⁹])", re.ASCII)
 
 EMOJI = r"\u2600-\u26ff\u2705-\u270d\u2728\u274c\u2753-\u2764\u2b50\u2b55\U0001f300-\U0001faff"
@@ -41,6 +43,7 @@ _CHINESE_GREEK = {
 
 def mark_powers(text: str) -> str:
     """Return ``text`` with the superscripts of formulas as in "x^2", and "₂8" with a space."""
+    text = _CIRCLED.sub(lambda match: " " if match[0] else ", ", text)
     text = _BASE.sub(r"\g<0> ", _LOWERED.sub("^-", _BRACED.sub(r"^\1", text)))
     return _POWER.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), text)
 

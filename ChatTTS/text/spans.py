@@ -93,14 +93,22 @@ def find_spans(text: str, classes: Sequence[SpanClass]) -> list[Span]:
     return sorted(spans)
 
 
-def read_spans(text: str, classes: Sequence[SpanClass], gap: str) -> str:
+def read_spans(
+    text: str, classes: Sequence[SpanClass], gap: str, apart: Sequence[re.Pattern[str]] = ()
+) -> str:
     """Return ``text`` with the words of its spans in their places.
 
     Args:
         gap: what divides the words of a span from a letter or digit beside it.
+        apart: where the first one matches at what stands around the beginning of a span, and where
+            the second one matches at what stands around its end, a comma divides both.
     """
     pieces, place = [], 0
     for start, end, words in find_spans(text, classes):
+        if apart:
+            begins = apart[0].match(text[start - 1 : start] + words[:1])
+            ends = apart[1].match(words[-1:] + text[end : end + 2])
+            words = "，" * bool(begins) + words + "，" * bool(ends)
         before = gap if words[:1].isalnum() and text[start - 1 : start].isalnum() and start else ""
         after = gap if words[-1:].isalnum() and text[end : end + 1].isalnum() else ""
         pieces += [text[place:start], before, words, after]

@@ -120,6 +120,18 @@ def test_a_class_claims_no_more_than_its_own(text: str, words: str) -> None:
         ("GB/T和f/4，同一个/24 CIDR块", "GB T和f 四，同一个斜杠二十四 CIDR块"),
         ("求x^2-x+1，1e-5，10^-6", "求x的平方减x加一，一乘十的负五次方，十的负六次方"),
         ("用ls -l /etc/a", "用ls 杠l 斜杠etc斜杠a"),
+        ("在~/.zshrc加$HOME，kill -9", "在波浪号斜杠点zshrc加HOME，kill 杠九"),
+        ("i**2和i*i，n-1，i%2==0", "i的平方和i乘i，n减一，i模二等于零"),
+        ("a->b，x&&y", "a箭头b，x并且y"),
+        ("求π/2，若a:b=2:3", "求二分之派，若a比b等于二比三"),
+        # Ranges of units, and what letters mean behind digits.
+        ("用0.5-1.5mm2的，-20°C~+60°C", "用零点五到一点五平方毫米的，负二十摄氏度到正六十摄氏度"),
+        ("跑了3d4h，女，63y，2v5", "跑了三天四小时，女，六十三岁，二v 五"),
+        ("$13.3B，周三19:30，80一针", "一百三十三亿美元，周三，十九点三十分，八十，一针"),
+        ("list -1 ，head -1 a", "list 负一 ，head 杠一 a"),  # the brackets of an index are spaces
+        # Years without their word, and what only looks like one.
+        ("《歌手2024》，至2025.9", "《歌手二零二四》，至二零二五年九月"),
+        ("原价2013现1998出", "原价两千零一十三现一千九百九十八出"),
     ],
 )
 def test_shapes_have_a_reading_without_a_word_for_them(text: str, words: str) -> None:

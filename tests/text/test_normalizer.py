@@ -27,6 +27,15 @@ def test_each_sentence_is_read_in_its_language() -> None:
     assert shared("iPhone 15 很贵, 要¥5999") == "iPhone 十五 很贵，要五千九百九十九元"
 
 
+def test_names_and_formulas_have_the_language_of_the_sentence_before_them() -> None:
+    assert shared("最大的是。A. -3 B. 2") == "最大的是。A。负三 B。二"
+    assert shared("他走了。We have 2 cats.") == "他走了。We have two cats."
+
+
+def test_small_words_show_the_language() -> None:
+    assert shared("List<String>和vector<int>都行") == "List String 和vector int 都行"
+
+
 def test_a_text_without_letters_takes_the_language_of_the_rest() -> None:
     assert shared("3个人。\n5") == "三个人。五"
     assert shared("5") == "five"

@@ -6,8 +6,8 @@ import re
 
 from ..numbers import chinese_digits, chinese_number
 from ..spans import span
-from .clock import CLOCK, say_clock
-from .numbers import AMOUNT, numbers_said
+from .clock import CLOCK, say_clock, small
+from .numbers import AMOUNT, digit_by_digit, numbers_said
 
 _MONTH = r"(?P<month>0?[1-9]|1[0-2])"
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])"
@@ -40,7 +40,13 @@ _ONE_DATE = {
     "dates with the year last": rf"{_BEFORE}{_MONTH}(?P<sign>[./-]){_DAY}(?P=sign){_YEAR}{_AFTER}",
     "months before their year": rf"{_BEFORE}(?P<month>0[1-9]|1[0-2])[/.-]{_YEAR}{_AFTER}",
     "dates with a short year": rf"{_BEFORE}(?P<year>\d\d|1[01]\d)/{_MONTH}/{_DAY}{_AFTER}",
-    "days of a month": rf"{_BEFORE}(?P<month>0[1-9])[./-](?P<day>0[1-9]|[12]\d|3[01]){_AFTER}",
+    "months behind a word": (
+        rf"(?:(?<=[至到于自从保期（(])|(?<=[（(至到期][:：])){_YEAR}\.{_MONTH}"
+        r"(?=$|[，。、；）),;起止入毕后前发]|至今|\s)"
+    ),
+    "days of a month": (
+        rf"{_BEFORE}(?P<month>0[1-9]|1[0-2](?=[/-]0))[./-](?P<day>0[1-9]|[12]\d|3[01]){_AFTER}"
+    ),
     "days with a stroke": (
         r"(?<![\d./-])(?:(?<=[请将定已应须拟会可]于)|(?<=截止)|(?<=截至)|(?<=[周期][一二三四五六日])|"
         rf"(?=\d{{1,2}}/\d{{1,2}}{_OF_DAYS})){_MONTH}/{_DAY}(?![\d./-])"
@@ -49,29 +55,34 @@ _ONE_DATE = {
     "days before a time of day": rf"(?<![\d./-]){_MONTH}-{_DAY}(?=\s\d{{1,2}}[:：]\d\d)",
 }
 
+# By rank as well.
+_TWO_YEARS = {
+    "years to years": (
+        rf"(?<![\d./-])(?P<first>{_CENTURY}\d\d|1\d\d\d)\s?(?P<between>{_BETWEEN}|/)\s?"
+        rf"(?P<last>(?:1\d|20)\d\d|\d\d)(?=\s?(?:{_OF_YEARS}))"
+    ),
+    "seasons": r"(?<![\d./-])(?P<first>\d\d)(?P<between>[-/])(?P<last>\d\d)(?=赛季|财年|学年)",
+    "years to years alone": (
+        rf"(?<![\d./$¥-])(?P<first>{_CENTURY}\d\d)(?P<between>[-–—])(?P<last>{_CENTURY}\d\d)"
+        rf"(?![\d./-]|\s?(?:{AMOUNT}|[A-Za-z]))"
+    ),
+    "years of a life": (
+        r"(?<=[（(])(?P<first>1\d{3}|20\d\d)(?P<between>[-–—]{1,2})"
+        r"(?P<last>1\d{3}|20\d\d)(?=[)）])"
+    ),
+}
+
 
 def _date(match: re.Match[str]) -> str:
     found = match.groupdict()
     year = f"{chinese_digits(found['year'])}年" if found.get("year") else ""
-    month = f"{_small(found['month'])}月" if found.get("month") else ""
-    return year + month + (f"{_small(found['day'])}日" if found.get("day") else "")
+    month = f"{small(found['month'])}月" if found.get("month") else ""
+    return year + month + (f"{small(found['day'])}日" if found.get("day") else "")
 
 
 def _month_and_day(match: re.Match[str]) -> str:
-    day = f"{_small(match['day'])}{match['name']}" if match["day"] else ""
-    return f"{_small(match['month'])}月{day}"
-
-
-def _small(number: str) -> str:
-    return chinese_number(str(int(number)))
-
-
-def _digits(match: re.Match[str]) -> str:
-    return chinese_digits(match[0])
-
-
-def _year(match: re.Match[str]) -> str:
-    return numbers_said(match[0], chinese_digits)
+    day = f"{small(match['day'])}{match['name']}" if match["day"] else ""
+    return f"{small(match['month'])}月{day}"
 
 
 def _years(match: re.Match[str]) -> str | None:
@@ -83,13 +94,9 @@ def _years(match: re.Match[str]) -> str | None:
     return f"{chinese_digits(first)}{between}{chinese_digits(last)}"
 
 
-def _years_of_era(match: re.Match[str]) -> str:
-    return f"{chinese_digits(match['first'])}到{chinese_digits(match['last'])}"
-
-
 def _months(match: re.Match[str]) -> str:
     first, last = (
-        f"{chinese_digits(year)}年{_small(month)}月"
+        f"{chinese_digits(year)}年{small(month)}月"
         for year, month in re.findall(r"(\d{4})\D(\d{1,2})", match[0])
     )
     return f"{first}到{last}"
@@ -97,7 +104,7 @@ def _months(match: re.Match[str]) -> str:
 
 def _era(match: re.Match[str]) -> str:
     era = "公元前" if match["era"][0] in "bB" else "公元"
-    month = f"{_small(match['month'])}月" if match["month"] else ""
+    month = f"{small(match['month'])}月" if match["month"] else ""
     return f"{era}{chinese_digits(match['year'])}年{month}"
 
 
@@ -111,7 +118,7 @@ def _zone(written: str) -> str:
         return "世界时" if written else ""
     hour, minute = int(written[1:3]), written[-2:]
     side = "东" if written[0] == "+" else "西"
-    odd = {"00": "", "30": "半"}.get(minute, f"{_small(minute)}分")
+    odd = {"00": "", "30": "半"}.get(minute, f"{small(minute)}分")
     return f"{side}{chinese_number(str(hour))}区{odd}" if hour else "零时区"
 
 
@@ -124,12 +131,8 @@ def _before_era(match: re.Match[str]) -> str:
 def _dotted_days(match: re.Match[str]) -> str:
     found = match.groupdict()
     year = f"{chinese_digits(found['year_'])}年" if found.get("year_") else ""
-    day = f"到{year}{_small(found['month_'])}月{_small(found['day_'])}日" if found["day_"] else ""
+    day = f"到{year}{small(found['month_'])}月{small(found['day_'])}日" if found["day_"] else ""
     return _date(match) + day
-
-
-def _quarter(match: re.Match[str]) -> str:
-    return f"{chinese_digits(match['year'])}年第{chinese_number(match['quarter'])}季度"
 
 
 DATES = (
@@ -150,10 +153,10 @@ DATES = (
         _months,
     ),
     *(span(kind, pattern, _date) for kind, pattern in _ONE_DATE.items()),
-    span("years in brackets", r"(?<=[(（])[1-9]\d{2}(?=年[)）])", _digits),
+    span("years in brackets", r"(?<=[(（])[1-9]\d{2}(?=年[)）])", digit_by_digit),
     span(
         "days with a dot",
-        rf"(?<![\d./$¥-])(?:(?<=限)|(?<=[时期]间)|(?<=[时期]间[:：])|(?<=日期[:：])|(?<=有效期)|(?<=档期)|(?<=活动)"
+        rf"(?:(?<![\d./$¥-])|(?<=:\d\d-))(?:(?<=限)|(?<=[时期]间)|(?<=[时期]间[:：])|(?<=日期[:：])|(?<=有效期)|(?<=档期)|(?<=活动)"
         rf"|(?=\d{{1,2}}\.\d{{1,2}}(?:{_TO}\d{{1,2}}\.\d{{1,2}})?{_OF_FEASTS})){_MONTH}\.{_DAY}"
         rf"(?:{_TO}(?P<month_>0?[1-9]|1[0-2])\.(?P<day_>0?[1-9]|[12]\d|3[01]))?(?![\d.]|\s?(?:{AMOUNT}|[A-Za-z]))",
         _dotted_days,
@@ -161,7 +164,7 @@ DATES = (
     span(
         "days to days with strokes",
         rf"(?<![\d./-]){_MONTH}/{_DAY}\s?[-–—~～]\s?(?P<month_>0?[1-9]|1[0-2])/(?P<day_>0?[1-9]|[12]\d|3[01])(?![\d./-]|\s?[=%])",
-        lambda match: f"{_date(match)}到{_small(match['month_'])}月{_small(match['day_'])}日",
+        lambda match: f"{_date(match)}到{small(match['month_'])}月{small(match['day_'])}日",
     ),
     span(
         "eras",
@@ -169,24 +172,12 @@ DATES = (
         r"(?P<era>ad|AD|a\.d\.|A\.D\.|bce?|BCE?|b\.c\.|B\.C\.)(?![A-Za-z])",
         _era,
     ),
-    span("quarters", rf"(?<!\d){_YEAR}年?Q(?P<quarter>[1-4])(?!\d)", _quarter),
     span(
-        "years to years",
-        rf"(?<![\d./-])(?P<first>{_CENTURY}\d\d|1\d\d\d)\s?(?P<between>{_BETWEEN}|/)\s?"
-        rf"(?P<last>(?:1\d|20)\d\d|\d\d)(?=\s?(?:{_OF_YEARS}))",
-        _years,
+        "quarters",
+        rf"(?<!\d){_YEAR}年?Q(?P<quarter>[1-4])(?!\d)",
+        lambda match: f"{chinese_digits(match['year'])}年第{chinese_number(match['quarter'])}季度",
     ),
-    span(
-        "seasons",
-        r"(?<![\d./-])(?P<first>\d\d)(?P<between>[-/])(?P<last>\d\d)(?=赛季|财年|学年)",
-        _years,
-    ),
-    span(
-        "years to years alone",
-        rf"(?<![\d./$¥-])(?P<first>{_CENTURY}\d\d)(?P<between>[-–—])(?P<last>{_CENTURY}\d\d)"
-        rf"(?![\d./-]|\s?(?:{AMOUNT}|[A-Za-z]))",
-        _years,
-    ),
+    *(span(kind, pattern, _years) for kind, pattern in _TWO_YEARS.items()),
     span(
         "years before the era",
         r"(?:(?<=公元)|(?<=[（(]))前(?P<first>\d{1,4})(?P<year>年?)"
@@ -194,19 +185,10 @@ DATES = (
         _before_era,
     ),
     span(
-        "years of a dynasty",
-        r"(?<=[朝代国汉唐宋元明清隋周秦晋][（(])(?P<first>\d{1,4})(?P<between>[-–—～~]{1,2})(?P<last>\d{1,4})(?=年?[)）])",
-        _years_of_era,
-    ),
-    span(
-        "years of a life",
-        r"(?<=[（(])(?P<first>1\d{3}|20\d\d)(?P<between>[-–—]{1,2})(?P<last>1\d{3}|20\d\d)(?=[)）])",
-        _years,
-    ),
-    span(
-        "years of an era",
-        r"(?:(?<=公元)|(?<=公元前)|(?<=[（(，、；]前))(?P<first>\d{1,4})(?P<between>[-–—~～至到])(?P<last>\d{1,4})(?=年)",
-        _years_of_era,
+        "years of a dynasty or an era",
+        r"(?<=[朝代国汉唐宋元明清隋周秦晋][（(])\d{1,4}[-–—～~]{1,2}\d{1,4}(?=年?[)）])"
+        r"|(?:(?<=公元)|(?<=公元前)|(?<=[（(，、；]前))\d{1,4}[-–—~～至到]\d{1,4}(?=年)",
+        lambda match: "到".join(map(chinese_digits, re.findall(r"\d+", match[0]))),
     ),
     span(
         "decades",
@@ -218,10 +200,12 @@ DATES = (
         "years",
         r"(?<![\d.])(?<![约近过上逾])(?![1-9]\d?00年(?:[前间来]|的?历史|以[前来]))"
         r"(?:(?<=公元)|(?<=公元前)|(?<=纪元)|(?=[12]\d{3}年))\d{1,4}(?=年)",
-        _digits,
+        digit_by_digit,
     ),
     span(
-        "years of a thing", rf"(?<![\d.,:/$¥-]){_CENTURY}\d\d(?=\s?(?:{_OF_YEARS}))(?!年)", _digits
+        "years of a thing",
+        rf"(?<![\d.,:/$¥-]){_CENTURY}\d\d(?=\s?(?:{_OF_YEARS}))(?!年)",
+        digit_by_digit,
     ),
     # 618年 at the beginning of a clause is a year; elsewhere 276年 is a time.
     span(
@@ -232,14 +216,14 @@ DATES = (
         r"|(?<![\d.了过近约])[2-9]\d年(?=出生|生[的人]|入[学伍党职]|毕业|[款版](?!本))"
         r"|(?<=[是辆台部我你他她属版])[5-9]\d年(?=的(?!历史|时[间光]|岁月|经[验历]|老|努力|奋斗|婚姻))"
         r"|(?<![\d.])(?:0\d|[6-9]\d)(?=级|届|版(?!本))",
-        _year,
+        lambda match: numbers_said(match[0], chinese_digits),
     ),
     span(
         "generations",
         r"(?<![\d:：.])(?:[5-9][05]|0[05])(?=(?:[、和及/-](?:[5-9][05]|0[05]))?后(?![面边来天续]))",
-        _digits,
+        digit_by_digit,
     ),
     span("months", rf"(?<![\d.]){_MONTH}月(?:{_DAY}(?P<name>[日号]))?", _month_and_day),
     # Days with a name: 5·12, 9·11, 双11.
-    span("days with a name", r"(?<![\d·])\d{1,2}·\d{1,2}(?![\d·])", _digits),
+    span("days with a name", r"(?<![\d·])\d{1,2}·\d{1,2}(?![\d·])", digit_by_digit),
 )

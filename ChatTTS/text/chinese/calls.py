@@ -38,8 +38,8 @@ def _phone(match: re.Match[str]) -> str:
     return f"{said}转{by_digits(extension)}" if extension else said
 
 
-def _digits(match: re.Match[str]) -> str:
-    return by_digits(match[0])
+def _groups(match: re.Match[str]) -> str:
+    return in_groups(match[0])
 
 
 CALLS = (
@@ -52,14 +52,14 @@ CALLS = (
     span(
         "numbers that are dialled",
         rf"{_DIAL}\s?\d{{3,12}}(?:\s\d{{3,4}}){{0,2}}{_NO_AMOUNT}",
-        lambda match: in_groups(match[0]),
+        _groups,
     ),
-    span("services that are called", rf"{_CALL}{_SERVICE}{_NO_AMOUNT}", _digits),
-    span("services", rf"(?<![\d.]){_SERVICE}(?=\s?(?:{_AFTER}))", _digits),
+    span("services that are called", rf"{_CALL}{_SERVICE}{_NO_AMOUNT}", _groups),
+    span("services", rf"(?<![\d.]){_SERVICE}(?=\s?(?:{_AFTER}))", _groups),
     span(
         "services that all know",
         rf"(?<![\d.,:/$¥A-Za-z·约近超达共-]){_KNOWN}(?![,:/-]\d|%){_NO_AMOUNT}",
-        _digits,
+        _groups,
     ),
     span(
         "keys of a telephone",
@@ -67,5 +67,5 @@ CALLS = (
         r"|(?<![A-Za-z\d.,-])\d{3,12}#(?![A-Za-z\d\u4e00-\u9fff])",
         lambda match: "".join(_KEYS.get(key) or by_digits(key) for key in match[0]),
     ),
-    span("services alone", r"\A(?=\d)(?:11[09]|12[02]|114)\Z", _digits),
+    span("services alone", r"\A(?=\d)(?:11[09]|12[02]|114)\Z", _groups),
 )

@@ -51,17 +51,17 @@ def _length(match: re.Match[str]) -> str:
     names = ("小时", "分", "秒")[0 if is_long else 1 :][: len(parts)]
     first = "两" if parts[0] in ("2", "02") else small(parts[0])
     said = [first, *map(sixtieth, parts[1:])]
-    part = match["length"].partition(".")[2]
-    if part:
+    if part := match["length"].partition(".")[2]:
         said[-1] += f"点{chinese_digits(part)}"
     return match["word"] + "".join(map("".join, zip(said, names, strict=True)))
 
 
 def _marked(match: re.Match[str]) -> str | None:
     """Return 五分三十秒 for 5'30", and feet and inches for the size of a person."""
+    second = match["second"] or match["bare"]
     if re.search(r"(?:身?高|尺寸)[^\d，。]{0,3}\Z", match.string[: match.start()][-6:]):
-        return f"{small(match['first'])}英尺{small(match['second'])}英寸"
-    return f"{small(match['first'])}分{sixtieth(match['second'])}秒"
+        return f"{small(match['first'])}英尺{small(second)}英寸"
+    return f"{small(match['first'])}分{sixtieth(second)}秒"
 
 
 def _minute(match: re.Match[str]) -> str | None:
@@ -72,19 +72,24 @@ def _minute(match: re.Match[str]) -> str | None:
     return f"{small(match['first'])}{added}分钟"
 
 
-def _hours(match: re.Match[str]) -> str:
-    first = "两" if match["first"] == "2" else chinese_number(match["first"])
-    names = ("小时", "分") if "h" in match[0] else ("分", "秒")
-    return f"{first}{names[0]}{sixtieth(match['second'] or match['third'])}{names[1]}"
+def _compound(match: re.Match[str]) -> str | None:
+    """Return 三天四小时 for 3d4h, of any two units or more that follow each other."""
+    parts = re.findall(r"(\d+)\s?([a-z])", match[0])
+    if len(parts) < 2:
+        return None
+    first = "两" if parts[0][0] == "2" else small(parts[0][0])
+    said = [first, *(sixtieth(number) for number, _ in parts[1:])]
+    return "".join(n + _UNITS_OF_TIME[unit] for n, (_, unit) in zip(said, parts, strict=True))
 
 
+_UNITS_OF_TIME = {"y": "岁", "d": "天", "h": "小时", "m": "分", "s": "秒"}
 _QUOTED = 12  # characters before a mark that may close a quotation
 TIMES = (
     span(
         "hours and minutes in letters",
-        r"(?<![A-Za-z\d.])(?P<first>\d{1,3})\s?(?:h\s?(?P<second>[0-5]?\d)\s?(?:min|m)|"
-        r"min\s?(?P<third>[0-5]?\d)\s?s)(?![A-Za-z\d])",
-        _hours,
+        r"(?<![A-Za-z\d.])(?=\d{1,3}[ydhm])(?:\d{1,3}y\s?)?(?:\d{1,3}d\s?)?(?:\d{1,3}h\s?)?"
+        r"(?:\d{1,3}\s?(?:min|m)\s?)?(?:\d{1,3}s)?(?![A-Za-z\d])",
+        _compound,
     ),
     span(
         "lengths of time",
@@ -94,7 +99,7 @@ TIMES = (
     ),
     span(
         "minutes and seconds with marks",
-        r"(?<![\d.°])(?P<first>\d{1,3})\s?['′]\s?(?P<second>[0-5]?\d)\s?(?:\"|″|''|′′)",
+        r"(?<![\d.°])(?P<first>\d{1,3})\s?['′]\s?(?:(?P<second>[0-5]?\d)\s?(?:\"|″|''|′′)|(?<=\d['′])(?P<bare>[0-5]\d)(?![\d'′\"]))",
         _marked,
     ),
     span(

@@ -6,14 +6,14 @@ import re
 
 from ..numbers import chinese_digits, chinese_number
 from ..spans import span
-from .numbers import AMOUNT, by_digits, in_groups, numbers_said
+from .numbers import AMOUNT, by_digits, digit_by_digit, in_groups, numbers_said
 
 # Behind these stand digits alone, behind others letters as well.
 _PHONES = "传真|电话|热线|客服|手机号?码?|号码|座机|后四位|后4位"
 _LABELS = (
     "尾号|学号|工号|编号|单号|订单号?|卡号|账号|帐号|账户|身份证号?码?|证件号码?|证号|邮编|邮政编码|QQ号?|QQ群号?|微信号?|"
     "验证码|密码|校验码|代码|ISBN|序列号|流水号|运单号?|合同号|发票号码?|群号|会议号|参会码|ICP备|"
-    "房号|门牌号|取件码|提取码|口令|分机号?|批号|批准文号|案号|会员号|取餐号|邀请码|激活码|端口号?|错误码|状态码|兑换码|序号|QQ群|工单"
+    "房号|门牌号|取件码|提取码|口令|分机号?|批号|批准文号|案号|会员号|取餐号|内线|邀请码|激活码|端口号?|错误码|状态码|兑换码|序号|QQ群|工单"
     r"|[\u4e00-\u9fff]{1,3}(?:号|(?<![尺数鞋])码)(?=[:：])|(?<![A-Za-z])I[Dd]"
 )
 _IS = r"(?:就?是|为|：|:|#|\s){0,3}"
@@ -23,7 +23,7 @@ _LABELLED = re.compile(
     rf"(?![\dA-Za-z.]|-\d|\s?(?:{AMOUNT}))"
 )
 _MIXED = re.compile(
-    rf"(?P<label>(?:{_LABELS}|(?<![A-Za-z])[Vv]信?){_IS})"
+    rf"(?P<label>(?:{_LABELS}|(?<![A-Za-z])[Vv](?:信|(?=[\s:：]))){_IS})"
     # 密码10min内有效: a measure is none.
     r"(?!\d{1,4}(?:min|[hsdwkg]|[GM]B|[kcm]m)(?![A-Za-z\d_-]))"
     r"(?P<number>(?=[A-Za-z_-]{0,20}\d)(?=\d{0,20}[A-Za-z_-])[A-Za-z\d_-]{3,30})(?![\w.])",
@@ -34,7 +34,7 @@ _ADDRESS = re.compile(
 )
 _VERSION = re.compile(
     r"(?<![\d.])(?!(?:1\d|20)\d\d\.\d\d?\.\d\d?(?![.\d]))v?\d{1,9}(?:\.\d{1,9}){2,9}(?:-\d{1,4})?(?![\d.])"
-    r"|(?<![A-Za-z])v\d{1,9}(?:\.\d{1,9})?",
+    r"|(?<![A-Za-z\d])v\d{1,9}(?:\.\d{1,9})?",
     re.ASCII,
 )
 
@@ -81,12 +81,18 @@ CODES = (
         "status codes",
         rf"(?:(?<=HTTP)|(?<=HTTP\s)|(?<=返回)|(?<=返回\s)|(?<=报))[1-5]\d\d(?![\d.%]|\s?(?:{AMOUNT}))"
         r"|(?<![\d.A-Za-z])[45]\d\d(?=\s?(?:错误|报错|页面|状态|Not|Bad|Internal|Gateway|Forbid|Unauth))",
-        lambda match: chinese_digits(match[0]),
+        digit_by_digit,
     ),
     span(
         "ports",
         r"(?<=[A-Za-z]):(?P<port>\d{4,5})(?!\d)",
         lambda match: f"端口{chinese_digits(match['port'])}",
+    ),
+    span(
+        "addresses of hardware",
+        r"(?<![\w:])[\dA-Fa-f]{2}(?P<sign>[:-])(?:[\dA-Fa-f]{2}(?P=sign)){4}[\dA-Fa-f]{2}(?![\w:])",
+        lambda match: numbers_said(re.sub("[:-]", "，", match[0]), by_digits),
+        without_digits=True,
     ),
     span(
         "cards in groups",
@@ -99,8 +105,10 @@ RELEASES = (
     span("releases", _VERSION, _version),
     span(
         "numbers in groups",
-        r"(?a)(?<![\w.-])(?:\d{1,6}(?:-\d{1,6}){2,5}|(?:20\d{6}|0\d{1,11}|\d{9,12})-\d{1,8})(?![\w.-])",
-        lambda match: in_groups(match[0]),
+        r"(?a)(?<![\w.-])(?:(?P<small>[1-9]?\d(?:-[1-9]?\d){2}(?!-))|\d{1,6}(?:-\d{1,6}){2,5}|(?:20\d{6}|0\d{1,11}|\d{9,12})-\d{1,8})(?![\w.-])",
+        lambda match: (
+            numbers_said(match[0].replace("-", "，")) if match["small"] else in_groups(match[0])
+        ),
     ),
     # 60335-1, 2023-2: what is much longer than what stands behind its dash.
     span(

@@ -6,11 +6,11 @@ import re
 
 from ..numbers import chinese_number
 from ..spans import span
-from .numbers import AMOUNT, BETWEEN, WRITTEN
+from .numbers import AMOUNT, BETWEEN, WRITTEN, numbers_said
 
 _WHOLES = {"%": "百", "‰": "千", "‱": "万"}
 _PARTS_BEFORE = re.compile(r"[占约达为是=+*×÷(（^/<>≈-]\s?\Z")
-_PARTS_BEHIND = re.compile(rf"[=+*×÷^A-Za-z\"]|\s?(?:[的决拍]|是一?个|{AMOUNT}|英[寸尺里])")
+_PARTS_BEHIND = re.compile(rf"[=+*×÷^a-z\"]|\s?(?:[的决拍]|是一?个|{AMOUNT}|英[寸尺里])")
 _MINUS = r"(?P<sign>(?<![A-Za-z\d)%])[-−]|负)?"
 
 
@@ -29,7 +29,7 @@ def _fraction(match: re.Match[str]) -> str:
     if not sign and not whole and (day := _day(match)):
         return day
     above, below = chinese_number(match["above"]), chinese_number(match["below"])
-    if above == below:
+    if above == below and match.string[match.end() : match.end() + 1] != "拍":
         return f"{sign}{whole}{above}比{below}"
     return f"{sign}{whole}{below}分之{above}"
 
@@ -69,8 +69,8 @@ FRACTIONS = (
     ),
     span(
         "fractions with a letter",
-        r"(?<![A-Za-z\d./])(?P<above>\d{1,3})/(?P<below>[a-z])(?![A-Za-z\d/])",
-        lambda match: f"{match['below']}分之{chinese_number(match['above'])}",
+        r"(?<![A-Za-zα-ω\d./])(?:\d{1,3}/[a-z]|[a-zα-ω]/[1-9]\d{0,2})(?![A-Za-z\d/.])",
+        lambda match: numbers_said("分之".join(reversed(match[0].split("/")))),
     ),
     span(
         "fractions in words",

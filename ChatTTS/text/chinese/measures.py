@@ -4,37 +4,33 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import chinese_digits, chinese_number
+from ..numbers import chinese_number
 from ..readers import either
 from ..spans import span
-from .numbers import AMOUNT, BETWEEN, GROUPED, WRITTEN, spoken
+from .numbers import AMOUNT, BETWEEN, GROUPED, WRITTEN, digit_by_digit, spoken
 
 _UNITS = {
     "m2": "平方米", "km2": "平方公里", "cm2": "平方厘米", "mm2": "平方毫米", "m3": "立方米",
     "cm3": "立方厘米", "dm3": "立方分米", "km": "公里", "m": "米", "dm": "分米", "cm": "厘米",
-    "mm": "毫米",
-    "µm": "微米", "μm": "微米", "um": "微米", "nm": "纳米", "kg": "千克",
-    "KG": "千克", "Kg": "千克", "g": "克", "mg": "毫克",
-    "µg": "微克", "μg": "微克", "t": "吨", "L": "升",
-    "l": "升",
-    "ml": "毫升", "mL": "毫升", "ML": "毫升", "dL": "分升", "cc": "毫升",
-    "THz": "太赫", "GHz": "吉赫",
-    "MHz": "兆赫", "kHz": "千赫", "Hz": "赫兹", "V": "伏", "mV": "毫伏", "kV": "千伏", "W": "瓦",
-    "mW": "毫瓦", "kW": "千瓦", "KW": "千瓦", "MW": "兆瓦", "GW": "吉瓦", "kWh": "千瓦时",
-    "Wh": "瓦时", "mA": "毫安", "mAh": "毫安时", "dB": "分贝", "ms": "毫秒", "μs": "微秒",
-    "µs": "微秒", "ns": "纳秒", "s": "秒", "min": "分钟", "h": "小时", "kcal": "千卡", "cal": "卡",
-    "J": "焦", "kJ": "千焦", "N": "牛", "Pa": "帕", "hPa": "百帕", "kPa": "千帕", "MPa": "兆帕",
-    "mmHg": "毫米汞柱", "ha": "公顷", "mol": "摩尔", "mmol": "毫摩尔", "μmol": "微摩尔",
-    "Ω": "欧", "kΩ": "千欧", "°C": "摄氏度", "°F": "华氏度", "ft": "英尺", "lb": "磅",
-    "rpm": "转每分", "r/min": "转每分", "oz": "盎司", "mph": "英里每小时", "ppm": "百万分之一",
-    "bpm": "次每分",
-    "Mbps": "兆比特每秒", "Gbps": "吉比特每秒", "fps": "帧每秒", "kph": "公里每小时",
-    "IU": "国际单位", "U/L": "单位每升", "GB": "GB", "MB": "MB", "KB": "KB", "TB": "TB", "PB": "PB",
-    "Gb": "Gb", "Mb": "Mb", "Kbps": "千比特每秒", "kbps": "千比特每秒", "bp": "个基点",
-    "BP": "个基点", "bps": "个基点", "bar": "巴", "psi": "磅每平方英寸",
-    "N·m": "牛米", "Nm": "牛米", "kN": "千牛", "kVA": "千伏安", "Ah": "安时", "px": "像素",
-    "ng": "纳克", "pg": "皮克", "μL": "微升", "µL": "微升", "TWh": "太瓦时", "GWh": "吉瓦时",
-    "MWh": "兆瓦时", "keV": "千电子伏", "eV": "电子伏", "MJ": "兆焦", "hm2": "公顷", "nmi": "海里",
+    "mm": "毫米", "µm": "微米", "μm": "微米", "um": "微米", "nm": "纳米", "kg": "千克",
+    "KG": "千克", "Kg": "千克", "g": "克", "mg": "毫克", "µg": "微克", "μg": "微克", "t": "吨",
+    "L": "升", "l": "升", "ml": "毫升", "mL": "毫升", "ML": "毫升", "dL": "分升", "cc": "毫升",
+    "THz": "太赫", "GHz": "吉赫", "MHz": "兆赫", "kHz": "千赫", "Hz": "赫兹", "V": "伏",
+    "mV": "毫伏", "kV": "千伏", "W": "瓦", "mW": "毫瓦", "kW": "千瓦", "KW": "千瓦", "MW": "兆瓦",
+    "GW": "吉瓦", "kWh": "千瓦时", "Wh": "瓦时", "mA": "毫安", "mAh": "毫安时", "dB": "分贝",
+    "ms": "毫秒", "μs": "微秒", "µs": "微秒", "ns": "纳秒", "s": "秒", "min": "分钟", "h": "小时",
+    "kcal": "千卡", "cal": "卡", "J": "焦", "kJ": "千焦", "N": "牛", "Pa": "帕", "hPa": "百帕",
+    "kPa": "千帕", "MPa": "兆帕", "mmHg": "毫米汞柱", "cmH2O": "厘米水柱", "ha": "公顷",
+    "mol": "摩尔", "mmol": "毫摩尔", "μmol": "微摩尔", "Ω": "欧", "kΩ": "千欧", "°C": "摄氏度",
+    "°F": "华氏度", "ft": "英尺", "lb": "磅", "rpm": "转每分", "r/min": "转每分", "oz": "盎司",
+    "mph": "英里每小时", "ppm": "百万分之一", "bpm": "次每分", "Mbps": "兆比特每秒",
+    "Gbps": "吉比特每秒", "fps": "帧每秒", "kph": "公里每小时", "IU": "国际单位", "U/L": "单位每升",
+    "GB": "GB", "MB": "MB", "KB": "KB", "TB": "TB", "PB": "PB", "Gb": "Gb", "Mb": "Mb",
+    "Kbps": "千比特每秒", "kbps": "千比特每秒", "bp": "个基点", "BP": "个基点", "bps": "个基点",
+    "bar": "巴", "psi": "磅每平方英寸", "N·m": "牛米", "Nm": "牛米", "kN": "千牛", "kVA": "千伏安",
+    "Ah": "安时", "px": "像素", "ng": "纳克", "pg": "皮克", "μL": "微升", "µL": "微升",
+    "TWh": "太瓦时", "GWh": "吉瓦时", "MWh": "兆瓦时", "keV": "千电子伏", "eV": "电子伏",
+    "MJ": "兆焦", "hm2": "公顷", "nmi": "海里",
 }  # fmt: skip
 # What may be divided by, in letters and in Chinese.
 _DIVISORS = {**_UNITS, "d": "天", "s2": "平方秒", "kgf": "公斤力"}
@@ -98,7 +94,8 @@ def _per(match: re.Match[str]) -> str:
 
 
 def _weeks(match: re.Match[str]) -> str:
-    days = "两" if match["days"] == "2" else chinese_number(match["days"])
+    days = match["days"] or match["more"]
+    days = "两" if days == "2" else chinese_number(days)
     return f"{chinese_number(match['weeks'])}周加{days}天"
 
 
@@ -116,6 +113,8 @@ def _arc(match: re.Match[str]) -> str | None:
 
 def _part(match: re.Match[str]) -> str:
     below, above = chinese_number(match["below"]), chinese_number(match["above"])
+    if match["above"] != "1" and int(match["below"]) > 10:
+        return f"{above}，{below}{_UNITS[match['unit']]}"
     return f"{below}分之{above}{_UNITS[match['unit']]}"
 
 
@@ -158,7 +157,8 @@ MEASURES = (
     # 16w+2d
     span(
         "weeks and days",
-        r"(?<![A-Za-z\d.])(?P<weeks>\d{1,2})\s?[wW]\s?\+?\s?(?P<days>[0-6])\s?[dD](?![A-Za-z\d])",
+        r"(?<![A-Za-z\d.+])(?P<weeks>\d{1,2})(?:\s?[wW]\s?\+?\s?(?P<days>[0-6])\s?[dD]|"
+        r"(?<=\d\d)\+(?P<more>[0-6])\s?(?:周|[wW]))(?![A-Za-z\d])",
         _weeks,
     ),
     span("measures", _MEASURE, _measure),
@@ -197,8 +197,8 @@ MEASURES = (
     ),
     span(
         "parts of a metre or second",
-        r"(?<=\d[米秒])\d\d(?![\d.]|\s?[个次米秒分人])",
-        lambda match: chinese_digits(match[0]),
+        r"(?<=\d[米秒])\d{2,3}(?![\d.]|\s?[个次米秒分人])",
+        digit_by_digit,
     ),
     span(
         "days in letters",
@@ -207,6 +207,12 @@ MEASURES = (
         "天",
     ),
     span("terms in years", r"(?<=\d)Y(?![A-Za-z\d])", "年期"),
+    span("amperes", r"(?:(?<=\.\d)|(?<=\.\d\d))A(?![A-Za-z\d-])", "安"),
+    span(
+        "ages in letters",
+        r"(?:(?<=[，,、\s（(]\d)|(?<=[，,、\s（(]\d\d))y(?=$|[，,、；;）)。\s])",
+        "岁",
+    ),
     span(
         "inches",
         r"(?<=\d)\s?[\"″](?=\s?(?:[AO]?LED|LCD|IPS|屏|显示|电视|笔记本|硬盘|晶圆|轮|披萨))",

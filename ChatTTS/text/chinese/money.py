@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from ..numbers import chinese_digits
 from ..readers import either
@@ -12,9 +13,9 @@ from .numbers import BETWEEN, WHOLE, WRITTEN, spoken
 _CURRENCIES = {
     "$": "美元", "€": "欧元", "£": "英镑", "¥": "元", "₩": "韩元", "₹": "卢比", "₽": "卢布",
     "฿": "泰铢", "₫": "越南盾", "A$": "澳元", "HK$": "港元", "US$": "美元", "C$": "加元",
-    "NT$": "新台币", "S$": "新加坡元", "R$": "雷亚尔", "USD": "美元", "EUR": "欧元",
-    "GBP": "英镑", "CNY": "元", "RMB": "元", "HKD": "港元", "JPY": "日元", "AUD": "澳元",
-    "CAD": "加元", "KRW": "韩元", "SGD": "新加坡元", "TWD": "新台币", "CHF": "瑞士法郎",
+    "NT$": "新台币", "S$": "新加坡元", "R$": "雷亚尔", "USD": "美元", "EUR": "欧元", "GBP": "英镑",
+    "CNY": "元", "RMB": "元", "HKD": "港元", "JPY": "日元", "AUD": "澳元", "CAD": "加元",
+    "KRW": "韩元", "SGD": "新加坡元", "TWD": "新台币", "CHF": "瑞士法郎",
 }  # fmt: skip
 _SIGNS = ("€", "£", "$", "¥", "₩", "₽", "₹")
 _BEHIND = either(name for name in _CURRENCIES if name.isalpha() or name in _SIGNS)
@@ -24,7 +25,10 @@ _TRADITIONAL = re.compile(
     "[這個們來時國說會為對過還後開關點見沒當將萬與從現動樣學麼兩經長應內進間問業產電話價錢號線車機場員買賣單網氣臺灣圓"
     "優惠專櫃訂購體驗費達內幣隻條張門總]"
 )
-_SCALES = {"k": "千", "K": "千", "M": "百万", "m": "百万", "B": "十亿", "bn": "十亿"}
+_SCALES = {
+    "k": (1, "千"), "K": (1, "千"), "M": (100, "万"), "m": (100, "万"), "B": (10, "亿"),
+    "bn": (10, "亿"),
+}  # fmt: skip
 _SCALE = rf"(?P<scale>千亿|百亿|十亿|千万|百万|十万|亿|万|千|百|(?:{either(_SCALES)})(?![A-Za-z]))?"
 _BEFORE = re.compile(
     rf"(?<![A-Za-z])(?P<name>{either(_CURRENCIES)})\s?(?P<minus>[-−]?)"
@@ -45,8 +49,10 @@ def _say(match: re.Match[str]) -> str:
     number = re.sub(r"\.00?\Z", "", match["number"])
     if _POINTED.match(match.string, match.start("number")):
         number = number.replace(".", "")
-    low = f"{spoken(match['low'])}到" if match["low"] else ""
-    scale = _SCALES.get(match["scale"] or "", match["scale"] or "")
+    # 13.3B is 一百三十三亿.
+    times, scale = _SCALES.get(match["scale"] or "", (1, match["scale"] or ""))
+    number = _scaled(number, times)
+    low = f"{spoken(_scaled(match['low'], times))}到" if match["low"] else ""
     minus = "负" if match["minus"] else ""
     amount = "两" if number == "2" else spoken(number)
     name = _CURRENCIES[match["name"]]
@@ -55,6 +61,11 @@ def _say(match: re.Match[str]) -> str:
     ):
         name = "元"
     return f"{minus}{low}{amount}{scale}{name}"
+
+
+def _scaled(number: str, times: int) -> str:
+    product = Decimal(number.replace(",", "")) * times
+    return number if times == 1 else f"{product.normalize():f}"
 
 
 def _pair(match: re.Match[str]) -> str | None:
@@ -83,6 +94,7 @@ MONEY = (
         r"(?<![\d.])\d\d(?=折)",
         lambda match: chinese_digits(match[0]) if match[0][1] != "0" else None,
     ),
+    span("sums per half a day", r"(?<=[元块])/(?=[半每])", "每"),
     span("instalments", r"(?<=[元块\d])/(?=\d{1,3}期)", "分"),
     span(
         "round sums",

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import chinese_digits, chinese_number
 from ..spans import span
-from .numbers import AMOUNT, by_digits, numbers_said
+from .numbers import AMOUNT, by_digits, digit_by_digit, numbers_said
 
 _ROOMS = (
     "室|号?房(?!间?数|价|产|贷|地|屋|子|型|租|源|企)|会议室|教室|包厢|包间|病房|寝室|宿舍|机房|办公室|"
@@ -58,47 +58,69 @@ def _processor(match: re.Match[str]) -> str:
     return f"{match['letters']}{chinese_number(first)} {said}"
 
 
-# Runs of letters and digits from which on a name is a code, without numbers in it.
-_MANY_RUNS = 8
-
-
 def _mixed(match: re.Match[str]) -> str:
-    """Return digits one by one in a code, and short ones as numbers where there are few."""
+    """Return digits one by one in a code of many runs, and short ones as numbers in others."""
     runs = re.findall(r"\d+|[A-Za-z]+", match[0])
-    most = 2 if len(runs) < _MANY_RUNS else 0
-    return "".join(_run(run, most) for run in runs)
-
-
-def _run(run: str, most: int) -> str:
-    """Return letters as they are, and digits as a number if there are at most so many."""
-    if not run.isdigit():
-        return run
-    return chinese_number(run) if len(run) <= most else chinese_digits(run)
+    most = 2 if len(runs) < 8 else 0
+    return numbers_said(
+        match[0], lambda run: (chinese_number if len(run) <= most else chinese_digits)(run)
+    )
 
 
 _TRAIN = r"(?P<letter>[GDCZTKYLS])(?P<number>\d{1,4})"
-
-NAMES = (
-    span(
-        "rooms",
-        rf"(?<![A-Za-z\d.-])(?:[A-Z]-?|(?:[A-Z]?\d{{1,2}}-){{1,2}})?(?!20\d\d年)\d{{3,4}}(?=\s?(?:{_ROOMS}))",
-        _room,
+# B-726室, G4高速, 3-201; 3-300 is a range.
+_PARTS_OF_PLACES = {
+    "rooms": (
+        r"(?<![A-Za-z\d.-])(?:[A-Z]-?|(?:[A-Z]?\d{1,2}-){1,2})?(?!20\d\d年)"
+        rf"\d{{3,4}}(?=\s?(?:{_ROOMS}))"
     ),
-    span(
-        "rooms behind their house",
+    "rooms behind their house": (
         rf"(?:(?<=[栋座幢])|(?<=单元)|(?<=\d[层楼]))"
         rf"(?:[1-9]\d{{2,3}}(?![\d.-]|[号元米层平万亿个]|\s?(?:{AMOUNT}))"
-        r"|\d{1,3}-\d{1,4}(?![\d.-]|[层楼號号]))",
-        _room,
+        r"|\d{1,3}-\d{1,4}(?![\d.-]|[层楼號号]))"
     ),
-    # 3-201, but 3-300 is a range
-    span(
-        "rooms behind a short number",
+    "rooms behind a short number": (
         r"(?a)(?<![\w.:/$¥第约近共达到于-])[1-9]\d?-(?!(?:19|20)\d\d)[1-9]\d{1,2}[1-9]"
-        rf"(?![\w.:/-]|[号集章节回课期页题%℃°]|\s?(?:{AMOUNT}))",
-        _room,
+        rf"(?![\w.:/-]|[号集章节回课期页题%℃°]|\s?(?:{AMOUNT}))"
     ),
-    span("places of a building", rf"(?<![A-Za-z\d.-])[A-Z]-?\d{{1,4}}(?=\s?(?:{_PLACES}))", _room),
+    "places of a building": rf"(?<![A-Za-z\d.-])[A-Z]-?\d{{1,4}}(?=\s?(?:{_PLACES}))",
+    "roads": rf"(?<![A-Za-z\d.])[GSXY]\d{{1,4}}(?={_WAYS})|(?<![A-Za-z\d.])\d{{3}}(?=[国省县乡]道)",
+}
+# HU7603航班, SF1382904756612.
+_SIGN_BY_SIGN = {
+    "flights": (
+        r"(?<![A-Za-z\d])(?:[A-Z]{2}|[A-Z]\d|\d[A-Z])\s?\d{3,4}(?=次?航班|次|号?客机|班机)"
+        r"|(?:(?<=[东南国川海厦深山]航)|(?<=航班)|(?<=航班号)|(?<=航班：)|(?<=航班号：))(?:[A-Z]{2}|\d[A-Z])\s?\d{3,4}(?!\d)"
+    ),
+    "numbers with letters": (
+        r"(?<![A-Za-z\d])[A-Z]{1,4}\d{6,20}(?![\dA-Za-z.])"
+        r"|(?<![A-Za-z\d.,:-])0\d{2,9}[A-Z]{1,2}(?![A-Za-z\d])"
+    ),
+}
+# Said digit by digit: 301医院, 9.11事件, 99新, 88888, 2333 (laughter), 886 (bye), 618, 985.
+_DIGITS = {
+    "institutions and events": rf"(?<![\d.:,第])(?!\d{{1,2}}00)\d{{3,4}}(?={_INSTITUTIONS})",
+    "days of events": rf"(?<![\d.·])\d{{1,2}}[.·]\d{{1,2}}(?=\s?[”\"]?\s?(?:{_EVENTS}))",
+    "states of used things": r"(?<![\d.])[789]\d(?=新(?:$|[^\u4e00-\u9fff]|[的无成机]))",
+    "numbers of chats": (
+        rf"(?<![\d.:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])(?<!\d,)"
+        rf"(?:([2-9])\1{{2,9}}|23{{2,9}}|5201314|1314)"
+        rf"(?![\d%℃°]|[.,:/-]\d|\s?(?:{AMOUNT}))"
+        r"|(?<=[溜走下睡闪撤]了)886(?!\d)"
+        r"|(?<![\d.:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])(?<!\d,)886"
+        r"(?=$|[^\d\u4e00-\u9fffA-Za-z.%+-]|[啦咯了])"
+    ),
+    "words of digits": (
+        r"(?<![\d第.元])(?:(?:618|996)(?![\d.–—-]|[个元块人名次米件台年月天号分公平万亿%页]))"
+        r"|(?<![\d.])(?:985|211|007|520)(?=活动|表白|告白|快乐|礼物|红包|情人|[、和]?211|[、和]?985|"
+        r"[^\d，。]{0,3}(?:高校|院校|大学|毕业|名校))"
+    ),
+    "aircraft": rf"(?<![\d.,:$¥A-Za-z])7[0-8]7(?![\d.,:%]|\s?(?:{AMOUNT}))",
+    "resolutions": r"(?<![\d.,A-Za-z])[1-9]\d{2,3}(?=[pP](?![A-Za-z\d]))",
+}
+
+NAMES = (
+    *(span(kind, pattern, _room) for kind, pattern in _PARTS_OF_PLACES.items()),
     # C1-C37, P25-P50
     span(
         "names to names",
@@ -108,38 +130,13 @@ NAMES = (
             f"{match['letter']}{chinese_number(match['last'])}"
         ),
     ),
-    span(
-        "roads",
-        rf"(?<![A-Za-z\d.])[GSXY]\d{{1,4}}(?={_WAYS})|(?<![A-Za-z\d.])\d{{3}}(?=[国省县乡]道)",
-        _room,
-    ),
     span("trains", rf"(?<![A-Za-z]){_TRAIN}(?=次|号?列车|高铁|动车|号车)", _train),
-    span(
-        "flights",
-        r"(?<![A-Za-z\d])(?:[A-Z]{2}|[A-Z]\d|\d[A-Z])\s?\d{3,4}(?=次?航班|次|号?客机|班机)"
-        r"|(?:(?<=[东南国川海厦深山]航)|(?<=航班)|(?<=航班号)|(?<=航班：)|(?<=航班号：))(?:[A-Z]{2}|\d[A-Z])\s?\d{3,4}(?!\d)",
-        _each_digit,
-    ),
+    *(span(kind, pattern, _each_digit) for kind, pattern in _SIGN_BY_SIGN.items()),
     span(
         "plates",
         rf"[{_PROVINCES}][A-Z][·\s-]?[A-Z\d]{{5,6}}(?![A-Za-z\d])",
         _each_digit,
         without_digits=True,
-    ),
-    span(
-        "institutions and events",
-        rf"(?<![\d.:,第])(?!\d{{1,2}}00)\d{{3,4}}(?={_INSTITUTIONS})",
-        lambda match: chinese_digits(match[0]),
-    ),
-    span(
-        "days of events",
-        rf"(?<![\d.·])\d{{1,2}}[.·]\d{{1,2}}(?=\s?[”\"]?\s?(?:{_EVENTS}))",
-        lambda match: chinese_digits(match[0]),
-    ),
-    span(
-        "aircraft",
-        rf"(?<![\d.,:$¥A-Za-z])7[0-8]7(?![\d.,:%]|\s?(?:{AMOUNT}))",
-        lambda match: chinese_digits(match[0]),
     ),
     span(
         "processors",
@@ -155,22 +152,11 @@ NAMES = (
         rf"(?![\d.,:+/-]\d|[\d%℃°]|\s?(?:{AMOUNT}))",
         _model,
     ),
-    # 99新, 95新
+    # f/2.8L: the letter is no litre.
     span(
-        "states of used things",
-        r"(?<![\d.])[789]\d(?=新(?:$|[^\u4e00-\u9fff]|[的无成机]))",
-        lambda match: chinese_digits(match[0]),
-    ),
-    span(
-        "numbers with letters",
-        r"(?<![A-Za-z\d])[A-Z]{1,4}\d{6,20}(?![\dA-Za-z.])"
-        r"|(?<![A-Za-z\d.,:-])0\d{2,9}[A-Z]{1,2}(?![A-Za-z\d])",
-        _each_digit,
-    ),
-    span(
-        "resolutions",
-        r"(?<![\d.,A-Za-z])[1-9]\d{2,3}(?=[pP](?![A-Za-z\d]))",
-        lambda match: chinese_digits(match[0]),
+        "apertures",
+        r"(?<![A-Za-z\d])[fF]/(?P<number>\d{1,2}(?:\.\d)?)(?![\d.])",
+        lambda match: f"f {chinese_number(match['number'])}",
     ),
     span(
         "shops",
@@ -183,31 +169,13 @@ NAMES = (
         r"(?<=第)(?:\d{5,12}|20\d\d-\d{1,3})(?=[期号])",
         lambda match: "杠".join(map(chinese_digits, match[0].split("-"))),
     ),
-    # Sounds and greetings of chats: 666, 88888, 2333 (laughter), 886 (bye). 111 alone is a number.
-    span(
-        "numbers of chats",
-        rf"(?<![\d.:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])(?<!\d,)"
-        rf"(?:([2-9])\1{{2,9}}|23{{2,9}}|5201314|1314)"
-        rf"(?![\d%℃°]|[.,:/-]\d|\s?(?:{AMOUNT}))"
-        r"|(?<=[溜走下睡闪撤]了)886(?!\d)"
-        r"|(?<![\d.:/第约近过超达满共余了价仅要到至为于+$¥A-Za-z-])(?<!\d,)886"
-        r"(?=$|[^\d\u4e00-\u9fffA-Za-z.%+-]|[啦咯了])",
-        lambda match: chinese_digits(match[0]),
-    ),
     # 3/4号线, 1/2单元
     span(
         "two numbers of one kind",
         r"(?<![\d./-])\d{1,3}(?:/\d{1,3}){1,4}(?=号[线楼门院口机桌窗柜]|单元|[栋幢班路楼](?!房))",
         lambda match: "、".join(map(chinese_number, match[0].split("/"))),
     ),
-    # Days of shopping, kinds of universities, hours of work.
-    span(
-        "words of digits",
-        r"(?<![\d第.元])(?:(?:618|996)(?![\d.–—-]|[个元块人名次米件台年月天号分公平万亿%页]))"
-        r"|(?<![\d.])(?:985|211|007|520)(?=活动|表白|告白|快乐|礼物|红包|情人|[、和]?211|[、和]?985|"
-        r"[^\d，。]{0,3}(?:高校|院校|大学|毕业|名校))",
-        lambda match: chinese_digits(match[0]),
-    ),
+    *(span(kind, pattern, digit_by_digit) for kind, pattern in _DIGITS.items()),
 )
 # Behind measures and lengths of time, which have letters between digits as well.
 MIXED = (

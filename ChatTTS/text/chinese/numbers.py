@@ -27,16 +27,19 @@ _COUNTED = (
 )
 # What makes a number before it an amount rather than a name: 给110元, 订单100多个, 代码5000行.
 AMOUNT = (
-    r"[%个人位名元块台条部次件行页字多余几万亿千份年月天克吨米分秒岁只辆家斤篇张本公两倍里度点口支头粒"
+    r"(?!支[付持撑取出]|本[次周人地机文]|公[司布告]|部[分署]|头[像部]|张[贴三]|里程|度假|行[业情]|口[令味]|点[击评赞])[%个人位名元块台条部次件行页字多余几万亿千份年月天克吨米分秒岁只辆家斤篇张本公两倍里度点口支头粒"
     r"瓶箱杯袋盒种类层间套户组座棵双根段辈]|小时|美元|平方?米|立方|厘米|毫米|毫升|升"
 )
 _LEADING_TWO = re.compile(r"二(?=[百千万亿兆])")
 # What makes a number behind it the name of a place in a row: 第2, 周2, B2.
 _IN_A_ROW = re.compile(r"(?:第|初|星期|礼拜|(?<!每)周|(?:[A-WYZa-wyz]|(?<=[A-Za-z])[xX])\s?)\Z")
 _COUNTED_NEXT = re.compile(rf"\s?°|[wW](?![A-Za-z])|{_COUNTED}")
+_NO_YEAR = re.compile(rf"\s?(?:{AMOUNT}|[-–—~～至到]\s?\d|出(?![版生道厂土品现])|包|入手|[可不]刀)")
 _AMOUNT_NEXT = re.compile(rf"\s?(?:{AMOUNT})")
 # Digits of a name, which has no commas and is not round, such as that of a share.
 _NAME = re.compile(r"\d{6,20}(?<!00)|\d{13,20}")
+# One that is no count is a year: 歌手2024, CVPR 2023. 1999 and 2000 are sums as often.
+_YEAR = re.compile(r"19[5-9]\d(?<!99)|20[0-4]\d(?<!000)")
 _MOST_DIGITS = 12  # a longer run is always a name: of a card, an order, a person
 _MUCH = re.compile(r"[约近达超过共计有至到于破余剩满口数量额值价积=<>≈+×*/-]\s?\Z")
 # What is done with amounts, in a clause that speaks of no name.
@@ -65,6 +68,11 @@ def numbers_said(text: str, say: Callable[[str], str] = chinese_number) -> str:
     return re.sub(r"\d+", lambda digits: say(digits[0]), text)
 
 
+def digit_by_digit(match: re.Match[str]) -> str:
+    """Return the digits of a match one by one, as of a model or a year."""
+    return chinese_digits(match[0])
+
+
 def in_groups(written: str) -> str:
     """Return groups of digits one by one, with a pause between groups."""
     return "，".join(map(by_digits, re.findall(r"\d+", written)))
@@ -76,14 +84,18 @@ def _placed(match: re.Match[str]) -> str:
     before = text[max(0, match.start() - 3) : match.start()]
     if before.endswith("第") and text[end : end + 1] in _PARTS:
         number = number.lstrip("0") or number
-    if _IN_A_ROW.search(before):
-        gap = " " if re.search(r"[A-Za-z]\Z", before) else ""
-        return gap + chinese_number(number)
-    if number == "2" and _COUNTED_NEXT.match(text, end):
-        return "两"
+    is_behind_letter = re.search(r"[A-Za-z]\s?\Z", before)
+    gap = " " if re.search(r"[A-Za-z]\Z", before) else ""
     near = text[max(0, match.start() - _LOOK_BACK) : match.start()]
     clause = re.split("[，。！？；,;\n]", near)[-1]
     is_paid = _PAID.search(clause) and not _NAMES.search(clause)
+    is_year = number != text and not is_paid and not _NO_YEAR.match(text, end)
+    if _YEAR.fullmatch(number) and is_year and not _MUCH.search(before):
+        return gap + chinese_digits(number)
+    if _IN_A_ROW.search(before) and not (is_behind_letter and _NAME.fullmatch(number)):
+        return gap + chinese_number(number)
+    if number == "2" and _COUNTED_NEXT.match(text, end):
+        return "两"
     is_much = not before or _MUCH.search(before) or is_paid or _AMOUNT_NEXT.match(text, end)
     is_name = len(number) > _MOST_DIGITS or not is_much
     return by_digits(number) if is_name and _NAME.fullmatch(number) else spoken(number)

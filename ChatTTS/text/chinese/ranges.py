@@ -34,15 +34,11 @@ RANGES = (
         "differences of terms",
         r"(?<=[A-Z])\s?[-−]\s?(?=\d{1,4}(?:\.\d{1,4})?\s?(?:[Bb][Pp]s?(?![A-Za-z])|%|个?基点))|"
         r"(?<=\d)\s?-\s?(?=\d{1,9}\s?=)|(?<=\^\d)\s?-\s?(?=\d)|(?<=\d)-(?=\d{1,4}[abcxyz](?![A-Za-z]))"
-        r"|(?<=[\d=+(-][abcnxyz])\s?-\s?(?=\d)|(?:(?<=\^\d)|(?<=[a-z]\)))-(?=[\da-z(])"
+        r"|(?:(?<=(?<![A-Za-z\d])[a-z])|(?<=\d[abcnxyz]))\s?-\s?(?=\d)|(?:(?<=\^\d)|(?<=[\da-z]\)))-(?=[\da-z(])"
+        r"|(?<=\dY)-(?=\d{1,2}Y)"
         r"|(?<=(?<![A-Za-z])[a-z])(?:-|\s-\s)(?=[a-z](?![A-Za-z]))",
         "减",
         without_digits=True,
-    ),
-    span(
-        "options of a program",
-        r"(?<=\w )-{1,2}(?=[A-Za-z])|-{1,2}(?=[A-Za-z]{1,20}\s?(?:选项|参数))",
-        "杠",
     ),
     span("numbers of sites", r"(?<=\d号)-(?=\d{1,2}(?![\d.号日]))", "杠"),
     span(
@@ -58,10 +54,17 @@ RANGES = (
         "到",
     ),
     span("plus or minus", r"\+/[-−]", "正负"),
-    span("tildes", r"(?:(?<=[\d%])\s?|(?<=[A-Za-z°]))[~～]\s?(?=-?[$¥A-Z]?\d)", "到"),
+    span("tildes", r"(?:(?<=[\d%])\s?|(?<=[A-Za-z°]))[~～]\s?(?=[-+]?[$¥A-Z]?\d)", "到"),
+    span("pluses", r"(?<=[~～至到])\+(?=\d)", "正"),
     span("strokes before a minus", r"(?<=\d)/(?=-\d)", "到"),
     span("strokes before a name", r"(?<=[\u4e00-\u9fff])[-−](?=0\d)", "杠"),
-    span("minuses", rf"(?<![A-Za-z\d)）%^])[-−](?={NUMBER})", "负"),
+    span("grades", r"(?<=(?<![A-Za-z])[A-D])-(?=$|[评级，。、；])", "减"),
+    span(
+        "minuses",
+        rf"(?<![A-Za-z\d)）%^])[-−](?={NUMBER})|(?<=[=(（,，])-(?=[a-zα-ω](?![A-Za-z]))",
+        "负",
+        without_digits=True,
+    ),
     span(
         "dashes", r"(?<=\d)\s?[-–—]\s?(?=(?P<second>\d{1,4}(?:\.\d{1,4})?)(?![\d-]|\.\d)|\d)", _dash
     ),

@@ -28,11 +28,13 @@ _BEATS = (
     "夺冠|打平|平局|横扫|淘汰|落败|惨败|大败|败北|爆冷|过关|收场|告终|言和|绝杀|轻取|零封|卫冕|客胜|主胜|胜出|赢下|拿下"
 )
 _SCORES = rf"战绩|大比分|总比分|比分|局分|{_BEATS}"
-_BEATS_AT_ONCE = "胜(?![任率])|负(?![责荷担债])|赢|输(?![入出送])|败|平(?!方|米|均)"
+_BEATS_AT_ONCE = (
+    "胜(?![任率])|负(?![责荷担债面极数离值电])|赢|输(?![入出送])|(?<!失)败|平(?![方米均时台安常])"
+)
 _TEAMS = "中国|日本|韩国|巴西|德国|法国|英国|美国|意大利|西班牙|阿根廷|荷兰|葡萄牙|英格兰"
 # What shows that two numbers in a sentence are a score.
 _CONTESTS = re.compile(
-    rf"{_SCORES}|{_BEATS_AT_ONCE}|(?:{_TEAMS})\s?\d{{1,3}}[-–]|连[胜败]|[决复预季]赛|[单双]打|混双|[男女国][单双足篮排]|首节|半场|"
+    rf"{_SCORES}|{_BEATS_AT_ONCE}|(?:{_TEAMS})\s?\d{{1,3}}[-–]|连[胜败]|[决复预季]赛|射[门正]|控球|角球|(?<![\d-])(\d)-\1(?![\d-])|[单双]打|混双|[男女国][单双足篮排]|首节|半场|"
     "[主客]场|(?<!部)队(?!列|伍)"
 )
 _LOOK_BACK = 40  # characters; about a sentence
@@ -115,7 +117,7 @@ RATIOS = (
     ),
     span(
         "ratios behind their word",
-        rf"(?:{_OF_RATIOS})(?:为|是|约|达|高达|约为|：|:|\s){{0,2}}{_RATIO}{_END}",
+        rf"(?:{_OF_RATIOS}|(?<==)|(?<== ))(?:为|是|约|达|高达|约为|：|:|\s){{0,2}}{_RATIO}{_END}",
         _said,
     ),
     span("ratios before their word", rf"{_ALONE}{_RATIO}(?=\s?的?(?:{_IN_RATIO}))", _said),
@@ -134,13 +136,18 @@ RATIOS = (
     span(
         "scores with a dash",
         r"(?<![A-Za-z\d./:：第图表式$¥-])\d{1,3}[-–]\d{1,3}(?:[、,，/(（]\s?\d{1,3}[-–]\d{1,3}){0,8}"
-        rf"(?![A-Za-z\d./:：°-]|\s?[℃%亿万至到]|\s?(?:{AMOUNT})(?<!平局))",
+        rf"(?![A-Za-z\d./:：°-]|\s?[℃%亿万至到节]|\s?(?:{AMOUNT})(?<!平局))",
         _scores,
     ),
     span(
         "lists of scores with colons",
         r"(?<![\d.:：-])\d{1,2}[:：]\d{1,2}(?:[、,，]\s?\d{1,2}[:：]\d{1,2}){1,8}(?![\d.:：-])",
         _list_with_colons,
+    ),
+    span(
+        "ratios of letters",
+        r"(?<![A-Za-z:：])[A-Za-z](?:[:：][A-Za-z]){1,4}(?=\s?[=＝])",
+        lambda match: re.sub("[:：]", "比", match[0]),
     ),
     span("ratios", rf"{_ALONE}{_RATIO}{_END}", _no_clock),
     span(

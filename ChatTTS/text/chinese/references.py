@@ -41,7 +41,7 @@ _BRACKETED = re.compile(
     r"(?<=[一二三四五六七八九级])[(（](?P<class>\d{1,2}|[一二三四五六七八九十]{1,3})[)）](?=班)|(?<=第)[(（](?P<number>\d{1,3}|[一二三四五六七八九十百]{1,5})[)）](?=[项款条目点部节章类种])"
 )
 _OF_ALL = re.compile(
-    r"(?:(?<=第)|(?<=Day)|(?<=重试)|(?<=尝试)|(?<=步骤)|(?<=打卡))\s?(?P<part>\d{1,4})/(?P<all>\d{1,4})"
+    r"(?:(?<=第)|(?<=Day)|(?<=重试)|(?<=尝试)|(?<=步骤)|(?<=打卡)|(?<=楼层)|(?<=进度)|(?<=更新)|(?<=[Ee]poch)|(?<=[Ss]tep))\s?(?P<part>\d{1,4})/(?P<all>\d{1,4})"
     r"(?P<noun>[页章集回步轮题关次]?)(?![\d/.%])"
 )
 # 3-2节 goes down, so it is no range.
@@ -51,7 +51,9 @@ _NUMBERED = {
     "Ch": "第{}章", "Sec": "第{}节", "Eq": "式{}",
 }  # fmt: skip
 # "请求：1.判令被告付款；2.驳回": the dot ends no sentence.
-_ITEM = re.compile(r"(?<![\w.)])(?P<number>\d{1,2})[.．](?=[\u4e00-\u9fff])")
+_ITEM = re.compile(
+    r"(?<![\w.)])(?P<number>\d{1,2})(?:[.．](?=[\u4e00-\u9fff])|\.\s(?=[A-Za-z\u4e00-\u9fff]))"
+)
 _ABBREVIATED = re.compile(
     rf"(?<![A-Za-z])(?P<noun>{either(_NUMBERED)})\.\s?(?P<number>\d{{1,4}})(?![\d.]*\d)"
 )
@@ -126,6 +128,13 @@ REFERENCES = (
     span("numbers in brackets", _BRACKETED, _bracketed, without_digits=True),
     span("so much of so many parts", _OF_ALL, _of_all),
     span("numbers of sections", _SECTION_INDEX, _section_index),
+    # 约翰福音3:16, 诗篇23:1-3
+    span(
+        "verses",
+        r"(?:(?<=福音)|(?<=诗篇)|(?<=箴言)|(?<=行传)|(?<=启示录)|(?<=[世及未命]记)|(?<=[前后亚马所文西太雅]书))\s?"
+        r"\d{1,3}[:：]\d{1,3}(?:[-–~]\d{1,3})?(?![\d:：])",
+        lambda match: numbers_said(re.sub("[-–~]", "到", re.sub("[:：]", "章", match[0]))) + "节",
+    ),
     span("numbered items", _ITEM, lambda match: f"{chinese_number(match['number'])}，"),
     span(
         "abbreviations of parts",

@@ -7,15 +7,15 @@ import re
 from ..numbers import chinese_number
 from ..readers import either
 from ..spans import span
-from .numbers import AMOUNT, numbers_said
+from .numbers import AMOUNT
 
 _SYMBOLS = {
     "%": "百分号", "&": "和", "@": "艾特", "+": "加", "=": "等于", "×": "乘", "÷": "除以",
     "±": "正负", "≈": "约等于", "≤": "小于等于", "≥": "大于等于", "≠": "不等于", "°": "度",
-    "$": "美元", "€": "欧元", "£": "英镑", "¥": "元", "√": "根号", "∞": "无穷大",
-    "∑": "求和", "∫": "积分", "∈": "属于", "∠": "角", "△": "三角形", "⊥": "垂直于", "∥": "平行于",
-    "∵": "因为", "∴": "所以", "∪": "并", "∩": "交", "→": "到", "↑": "上升", "↓": "下降",
-    "′": "分", "″": "秒",
+    "$": "美元", "€": "欧元", "£": "英镑", "¥": "元", "√": "根号", "∞": "无穷大", "∑": "求和",
+    "∫": "积分", "∈": "属于", "∠": "角", "△": "三角形", "⊥": "垂直于", "∥": "平行于", "∵": "因为",
+    "∴": "所以", "∪": "并", "∩": "交", "→": "到", "↑": "上升", "↓": "下降", "′": "分", "″": "秒",
+    "♩": "四分音符", "♭": "降", "♯": "升",
 }  # fmt: skip
 _POWERS = {"2": "的平方", "3": "的立方"}
 # Kinds of trade, such as B2B.
@@ -47,42 +47,34 @@ _FACE = re.compile(
 
 SIGNS = (
     span("faces", _FACE, "", without_digits=True),
-    span("quotients", r"(?<==[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))", "除以"),
-    span("powers", r"(?a)\s?\^\s?(?P<exponent>-?\d{1,9}|[a-z]\b)", _power, without_digits=True),
+    span("quotients", r"(?<==[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))|(?<=Δ[a-z])/(?=Δ)", "除以"),
+    span(
+        "powers",
+        r"(?a)(?:\s?\^\s?|(?<=[\w)])\s?\*\*\s?)(?P<exponent>-?\d{1,9}|[a-z]\b)",
+        _power,
+        without_digits=True,
+    ),
     # 1e-5, 1.5e8
     span(
         "powers of ten",
         r"(?<![A-Za-z\d.])(?P<number>\d{1,3}(?:\.\d{1,6})?)[eE](?P<exponent>[+-]?\d{1,3})(?![A-Za-z\d.])",
         lambda match: f"{chinese_number(match['number'])}乘十{_power(match)}",
     ),
-    span(
-        "paths of files",
-        r"(?a)(?:(?<![\w)/.])|(?<=[\u4e00-\u9fff])(?=/[a-z]{2,20}/))/[A-Za-z][\w-]{1,30}"
-        r"(?:/[\w-]{1,30}){0,9}(?![\w/])",
-        lambda match: numbers_said(match[0].replace("/", "斜杠")),
-    ),
     span("kinds of trade", _TRADE, lambda match: f"{match[1]} to {match[2]}"),
     span("names with a number sign", r"(?<=(?<![A-Za-z])[A-Z])#", "井"),
     span("equations", r"\s?==+\s?", "等于"),
     span(
-        "numbers before their sign",
-        r"(?<![\d.A-Za-z])(?P<number>\d{1,4})#(?![A-Za-z]|\d(?!\d{0,3}\.\d))",
-        lambda match: f"{chinese_number(match['number'])}号",
+        "numbers beside their sign",
+        r"(?<![\d.A-Za-z])\d{1,4}#(?![A-Za-z]|\d(?!\d{0,3}\.\d))|#\s?\d{1,9}",
+        lambda match: f"{chinese_number(match[0].strip('# '))}号",
     ),
+    span("sharps", r"#(?=[A-G](?![A-Za-z]))", "升"),
     span("keys", r"(?<=\d)#(?![\dA-Za-z\u4e00-\u9fff])", "井"),
     span("topics", r"#(?=[\u4e00-\u9fff])|(?<=[\u4e00-\u9fff])#(?!\d)", "", without_digits=True),
     # Of a test: HBsAg(+), 巴氏征(-); a battery has poles.
-    span(
-        "positive and negative",
-        r"(?<=[\w])[(（](?P<sign>\+{1,4}|[-−–]|±|\+/-)[)）]",
-        _result,
-    ),
+    span("positive and negative", r"(?<=[\w])[(（](?P<sign>\+{1,4}|[-−–]|±|\+/-)[)）]", _result),
     # com.foo.Bar, .NET: a dot between letters ends no sentence. Initials have none.
-    span(
-        "dots of initials",
-        r"(?<=(?<![A-Za-z])[A-Za-z])\.(?=[A-Za-z](?![A-Za-z]))",
-        "",
-    ),
+    span("dots of initials", r"(?<=(?<![A-Za-z])[A-Za-z])\.(?=[A-Za-z](?![A-Za-z]))", ""),
     span("dots of names", r"(?<=[A-Za-z])\.(?=[A-Za-z])", "点"),
     span(
         "dots before names",
@@ -98,11 +90,6 @@ SIGNS = (
     span("more", r"(?<=[\w)])\s?(?<!-)>\s?(?=[\w(])", "大于"),
     span("less", r"(?<=[\w)])\s?<\s?(?=[\w(-])", "小于"),
     span(
-        "numbers with their sign",
-        r"#\s?(?P<number>\d{1,9})",
-        lambda match: f"{chinese_number(match['number'])}号",
-    ),
-    span(
         "English ordinals",
         r"(?a)(?<![\dA-Za-z])(?P<number>\d{1,9})(?:st|nd|rd|th)\b",
         lambda match: f"第{chinese_number(match['number'])}",
@@ -110,6 +97,7 @@ SIGNS = (
     span(
         "products",
         r"(?<=[\d)])\s?[xX]\s?(?=[\d(])|(?<=[\dA-Za-z)])\s?[×*]\s?(?=[\d(])"
+        r"|(?<=(?<![A-Za-z])[A-Za-z])\s?[×*]\s?(?=[A-Za-z])"
         rf"|(?<=[\u4e00-\u9fff])x(?=\d{{1,3}}(?:{AMOUNT}))",
         "乘",
         without_digits=True,

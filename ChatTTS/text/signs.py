@@ -12,7 +12,7 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ⁿ", "0123456789-n
 # Two letters are a product ("gt²"), and no unit, where they have no vowel.
 _PRODUCT = r"(?<=(?<![A-Za-z])(?:[b-df-hj-np-tv-z]{2}|a[txyz]))(?<!km|cm|mm|dm|nm|pm|ft|yd)"
 _POWER = re.compile(
-    rf"(?:(?<=[\d)])|(?<=(?<![A-Za-z])[A-Za-ln-rt-z])|(?<==[a-z]{{2}})|{_PRODUCT})[⁰¹²³⁴-⁹⁻ⁿ]+"
+    rf"(?:(?<=[\d)])|(?<=(?<![A-Za-z])[A-Za-ln-rt-z])|(?<==[a-z]{{2}})|(?<=[\u0391-\u03c9])|{_PRODUCT})[⁰¹²³⁴-⁹⁻ⁿ]+"
 )
 # "10^{-12}" of TeX, and the exponent of a unit whose text has lost its place: "cm−2".
 _BRACED = re.compile(r"\^\{([-−]?\w{1,8})\}")
@@ -21,7 +21,10 @@ _LOWERED = re.compile(r"(?<=[A-Za-z])−(?=[1-4](?!\d))")
 _CIRCLED = re.compile("(?<=[A-Z])[.．](?=[①-⑳])|(?<=[①-⑳])(?=[①-⑳])")
 _BASE = re.compile(r"[₀-₉](?=[\d⁰¹²³⁴-⁹])", re.ASCII)
 
-EMOJI = r"\u2600-\u26ff\u2705-\u270d\u2728\u274c\u2753-\u2764\u2b50\u2b55\U0001f300-\U0001faff"
+EMOJI = (
+    r"\u2600-\u266c\u2670-\u26ff\u2705-\u270d\u2728\u274c\u2753-\u2764\u2b50\u2b55"
+    r"\U0001f300-\U0001faff"
+)
 _ONE_EMOJI = rf"[{EMOJI}][\ufe0f\u20e3\U0001f3fb-\U0001f3ff]*"
 # One with its variations, a flag, or several that are joined to one picture; repetitions count
 # once.

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 logger = logging.getLogger(__name__)
 
-TAG = re.compile(r"\[\w+\]")
+# Capitals and digits are a word of the text: "[NO2]", "[ERROR]".
+TAG = re.compile(r"\[(?![A-Z][A-Z\d]*\])\w+\]")
 # A laugh belongs to the sentence before it; every other tag belongs to the words after it.
 LAUGH = "[laugh]"
 # Seconds of silence: the middle of what speakers use.

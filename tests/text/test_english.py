@@ -112,7 +112,7 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("Left it (It rained.) Then", "Left it (It rained.) Then"),
         (
             "Hist. of Va., &c., pp. 3 in the per. last",
-            "Hist of Va, et cetera, pages three in the per last",
+            "Hist of Virginia, et cetera, pages three in the per last",
         ),
         ("Bath Co., Va. and rm. B; call", "Bath county, Virginia and room B; call"),
         ("wk. of 9/14, Tue. @ 10", "wk of September fourteenth, Tuesday at ten"),
@@ -172,6 +172,32 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("It ended.Then 5 came", "It ended.Then five came"),
         ("3(three) cats, 401(k)", "three (three) cats, four o one k"),
         ("2.5mg at 3p.m. on p.12", "two point five milligrams at three p m on page twelve"),
+        # stops before a capital, moves of chess, numbers of articles, months, durations, algebra
+        ("fl. 4, arr. LHR, twd. Olney. I", "floor four, arr L H R, twd Olney. I"),
+        (
+            "up 3d4h, SKU 78-003, 3/2019",
+            "up three days four hours, SKU seven eight, zero zero three, March twenty nineteen",
+        ),
+        (
+            "2. Nf3 d6, 23.Qxh7+!",
+            "two, knight F three, D six, twenty three, queen takes H seven check",
+        ),
+        (
+            "3x^2 - 2x + 1, f'(x), n! = 6",
+            "three x squared minus two x plus one, f prime of x), n factorial equals six",
+        ),
+        (
+            "5 °C/min, 2%/mo, 7%",
+            "five degrees Celsius per minute, two percent per month, seven percent",
+        ),
+        (
+            "v4.2..HEAD, HEAD~3..HEAD",
+            "version four point two dot dot HEAD, HEAD tilde three dot dot HEAD",
+        ),
+        (
+            "Rev. $2B, 8-noon, A100 80GB",
+            "Rev two billion dollars, eight to noon, A one hundred, eighty gigabytes",
+        ),
         (
             "See Mark at 4:15 or Job at 4:15 pm",
             "See Mark at four fifteen or Job at four fifteen p m",

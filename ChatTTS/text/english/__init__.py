@@ -14,7 +14,8 @@ from ..spans import read_spans
 from .abbreviations import INNER_STOPS, expand_abbreviations
 from .amounts import BESIDE_LETTERS, FOREIGN_GROUPS, NUMBERS, SCALED
 from .calendar import DATES, DECADES, NUMERIC_DATES, YEARS
-from .clock import CLOCK_TIMES, HALVES
+from .chess import CHESS
+from .clock import CLOCK_TIMES, DURATIONS, HALVES
 from .codes import CODES
 from .command_lines import COMMAND_LINES, EXPRESSIONS
 from .comparisons import COMPARISONS
@@ -24,7 +25,7 @@ from .fractions import FRACTIONS
 from .hours import HOURS
 from .labels import LABELS
 from .letter_signs import LETTER_SIGNS
-from .measures import read_degrees, read_measures, read_percentages
+from .measures import DEGREES_AND_PERCENTAGES, read_measures
 from .medicine import MEDICINE
 from .mixed_numbers import MIXED_NUMBERS
 from .money import MONEY
@@ -53,10 +54,12 @@ _SPANS = (
     *NUMERIC_DATES,
     *VERSES,
     *HOURS,
+    *CHESS,
     *COMMAND_LINES,
     *NETWORKS,
     *MONEY,
     *MEDICINE,
+    *DURATIONS,
     *SLASHED,
     *REFERENCES,
     *PLACES,
@@ -79,6 +82,7 @@ _SPANS = (
     *CODES,
     *DATES,
     *DECADES,
+    *DEGREES_AND_PERCENTAGES,
     *RANGES,
     *INNER_STOPS,
 )
@@ -101,8 +105,6 @@ _READERS = (
     Reader("scales", SCALED, needs_digits=True),
     Reader("times", CLOCK_TIMES, needs_digits=True),
     Reader("versions", VERSIONS_IN_DIGITS, needs_digits=True),
-    Reader("percentages", read_percentages, needs_digits=True),
-    Reader("degrees", read_degrees),
     Reader("ordinals", ORDINALS, needs_digits=True),
     Reader("measures", read_measures),
     Reader("Greek letters", lambda text: name_greek(text, "en")),

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import english_digits, english_number
 from ..spans import span
-from .labels import is_label
+from .labels import ALL, is_label
 from .short_words import has_no_vowel, is_abbreviation
 
 # A word always follows these, so their full stop never ends a sentence.
@@ -19,8 +19,10 @@ _LEADING = {
     "e.g": "for example", "i.e": "that is", "vs": "versus", "cf": "compare",
     "approx": "approximately", "fr": "father", "supt": "superintendent", "adm": "admiral",
     "cmdr": "commander", "pvt": "private", "atty": "attorney", "messrs": "messers",
-    "viz": "namely", "esp": "especially",
+    "viz": "namely", "esp": "especially", "sta": "santa",
 }  # fmt: skip
+# Those of persons that are other words, too: "rep. from *", "Rev. $4.2B", "(fr. Greek)".
+_OF_NAMES = ("rep", "rev", "fr", "gen", "col", "maj", "sen", "hon", "pres", "adm", "cpl", "sta")
 
 # These end a sentence when a capital letter follows.
 _TRAILING = {
@@ -118,13 +120,22 @@ _NEXT = re.compile(r"[\s\"'“‘(]{0,64}(\S)")
 # Words that begin a sentence and no name: "plan B. Then we left", but "John B. Smith".
 _OPENS_SENTENCE = re.compile(
     r"(?:The|Then|This|That|These|Those|There|It|Its|He|She|We|They|You|My|His|Her|Our|Their|But|And|"
-    r"So|If|When|While|After|Before|In|On|At|For|From|To|What|Why|How|Not|No|Yes|All)\b"
+    r"So|If|When|While|After|Before|In|On|At|For|From|To|What|Why|How|Not|No|Yes|All|I|An|As|By|With|"
+    r"Now|Please|Who|Where|Which|Just|Some|Each|Every|Any|One|Can|Could|Do|Does|Did|Is|Are|Was|Were|"
+    r"Will|Would|Have|Has|Had|Let|Also|Still|Even|Here|Once|Since|Until|Thanks|Suppose|A(?!\.))\b"
+)
+# A day behind an hour, and a point of the compass: "10 a.m. Sun., Jan. 5", "2 mos. N of it".
+_NO_OPENER = re.compile(
+    r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}(?:\.,?|,)\s|[NSEW]\s|"
+    rf"(?:{'|'.join(map(str.title, MONTHS))})[a-z]{{0,6}}\.?\s\d"
 )
 _LOOK_BACK = 32  # characters; longer than any abbreviation
 # What expand_abbreviations reads together with its stop.
 _READ_LATER = re.compile(rf"\bFt\Z|(?:[A-Z][a-z]+|\d(?:st|nd|rd|th))\s(?:{_KIND})\Z")
 # Behind an abbreviation: an initial, or another one: "Fed. R.", "Yale Med. Bull.".
 _AMOUNT = re.compile(r"\d|#|[$€£~<>±+-]{1,2}\s?\d")
+_CAPITALS = re.compile(r"[A-Z](?:[A-Z\d]|\b(?![.'’]))")  # "arr. LHR", "4 mi. N of town"
+_SINGLE = "bcdefghjlmopqsvw"  # no unknowns, and none that a chat has as a word
 _CHAINED = re.compile(r"([A-Z][a-z]{0,4})\.")
 
 
@@ -134,7 +145,7 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
     ``end`` is where the text continues, after the quotes and tags that belong to the stop.
     """
     following = _NEXT.match(text, end)
-    if not following or following[1] in ",;:":
+    if not following or following[1] in ",;:=&/|":
         return not following
     before = text[max(0, stop - _LOOK_BACK) : stop]
     if _LIST_NUMBER.fullmatch(before):
@@ -145,7 +156,7 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
     if key in _LEADING or (word == "v" and _PARTIES.search(before)):
         return False
     if key in _TRAILING and (key != "al" or before.endswith("et al")):
-        return following[1].isupper()
+        return following[1].isupper() and not _NO_OPENER.match(text, following.start(1))
     if key in MONTHS:
         return not following[1].isdigit()
     if is_label(text, stop):
@@ -160,8 +171,13 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
 
 def _goes_on(word: str, text: str, place: int) -> bool:
     """Return whether a word that no table has is an abbreviation, by what is at ``place``."""
+    is_letter = len(word) == 1 and word in _SINGLE
     if text[place].islower() or _AMOUNT.match(text, place):
-        return is_abbreviation(word)
+        return is_letter or is_abbreviation(word)
+    if word.islower():
+        is_short = is_letter or has_no_vowel(word)
+        is_short |= is_abbreviation(word) and (word in ALL or bool(_CAPITALS.match(text, place)))
+        return is_short and not _OPENS_SENTENCE.match(text, place)
     if not word.istitle():
         return False
     chained = _CHAINED.match(text, place)
@@ -179,12 +195,9 @@ def expand_abbreviations(text: str) -> str:
         lambda match: f"{WEEKDAYS[match[1].lower()]} to {WEEKDAYS[match[2].lower()]}", text
     )
     text = _WEEKDAY.sub(lambda match: WEEKDAYS[match[match.lastindex or 0].lower()], text)
-    text = _FORT.sub("fort", text)
-    text = _HALF_OF_ZONE.sub(r"\1 m", text)
-    text = _DEGREE.sub("P H D", text)
-    text = _ABBREVIATION.sub(_read, text)
-    text = _DOTTED.sub(_spell, text)
-    text = _INITIAL.sub(_spell, text)
+    text = _HALF_OF_ZONE.sub(r"\1 m", _FORT.sub("fort", text))
+    text = _ABBREVIATION.sub(_read, _DEGREE.sub("P H D", text))
+    text = _INITIAL.sub(_spell, _DOTTED.sub(_spell, text))
     return _TITLE_WITHOUT_STOP.sub(lambda match: _LEADING[match[1].lower()], text)
 
 
@@ -206,9 +219,8 @@ def _inner_stop(match: re.Match[str]) -> str | None:
 INNER_STOPS = (
     span(
         "stops inside of a sentence",
-        r"\.(?<=[A-Za-z]{2}\.)(?:(?P<mark>(?=\)?[,;:]))|(?=\)|\s{1,4}(?:[\"'(]?[a-z\d]|[$€£#~<>±+-]))|"
-        r"(?=\s[A-Z])(?:(?<=\b[A-Z][a-z]\.)|(?<=\b[A-Z][a-z]{2}\.)|(?<=\b[A-Z][a-z]{3}\.)|"
-        r"(?<=\b[A-Z][a-z]{4}\.)))",
+        rf"\.(?:(?<=[A-Za-z]{{2}}\.)|(?<=[\s(][{_SINGLE}]\.))"
+        r"(?:(?P<mark>(?=\)?[,;:/]))|(?=\)|\s{1,4}(?:[\"'(]?[A-Za-z\d]|[$€£#~<>±+=&/|-])))",
         _inner_stop,
         without_digits=True,
     ),
@@ -219,6 +231,9 @@ def _read(match: re.Match[str]) -> str:
     key, after = match[1].lower(), match.string[match.end() :].lstrip()
     if key == "al" and not match.string.endswith("et ", 0, match.start()):
         return match[0]  # a name
+    is_title = match[1][0].isupper() and (not after or after[:1].isupper())
+    if key in _OF_NAMES and not is_title:
+        return match[1]
     if key in MONTHS and match[1].istitle() and (after[:1].islower() or _BESIDE_MONTH.match(after)):
         return MONTHS[key]
     if key in MONTHS and not after.lstrip("(+")[:1].isdigit():

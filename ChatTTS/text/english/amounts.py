@@ -43,7 +43,7 @@ SCALED: list[Rule] = [
     # A part of a whole: no room and no flight has one.
     rule(r"(?<![\w.$€£-])(\d{1,4}\.\d{1,3})B(?![\w-])", lambda match: f"{match[1]} billion"),
     rule(
-        rf"(?<![\w.$€£])(\d{{1,20}}(?:\.\d{{1,20}})?)(k|m|mn|M|bn|B)(?=\s{_COUNTED})",
+        rf"(?<![\w.$€£])(?![48]K)(\d{{1,20}}(?:\.\d{{1,20}})?)(k|K|m|mn|M|bn|B)(?=\s(?:mi\b|{_COUNTED}))",
         lambda match: f"{match[1]} {SCALES[match[2].lower()]}",
     ),
     rule(

@@ -106,6 +106,7 @@ NUMERIC_DATES = (
     ),
 )
 DATES = (
+    span("years of two digits", r"(?<![\w'’])['’]0(\d)(?![\w'’])", r"o \1"),
     span(
         "days behind their month",
         rf"\b{_MONTH}\s{_DAY}(?:(?:\sto\s|\s?[-–]\s?)(?P<last>\d\d?)(?!\w|[:.]\d|\s?[ap]\.?m))?"
@@ -125,14 +126,11 @@ DATES = (
     ),
 )
 # "in her 30s", "the 90s" and "temps in the low 70s"; "wait 30s" and "a 30s timeout" are seconds.
-_BEFORE_DECADE = "".join(
-    f"(?<={word})|"
-    for word in (
-        r"\b[Tt]he ", r"\bthese ", r"\bmy ", r"\b[Hh]is ", r"\b[Hh]er ", r"\bour ", r"\byour ",
-        r"\btheir ", r"\b[Ee]arly ", r"\b[Ll]ate ", r"\bmid ", r"\b[Mm]id-", r"\blow ", r"\bhigh ",
-        r"\blower ", r"\bupper ", r"\d0s and ", r"\d0s or ", r"\d0s to ", r"\d0s-",
-    )
-).rstrip("|")  # fmt: skip
+_DECADED = (
+    r"\b[Tt]he |\bthese |\bmy |\b[Hh]is |\b[Hh]er |\bour |\byour |\btheir |\b[Ee]arly |\b[Ll]ate |"
+    r"\bmid |\b[Mm]id-|\blow |\bhigh |\blower |\bupper |\d0s and |\d0s or |\d0s to |\d0s-"
+)
+_BEFORE_DECADE = "|".join(rf"(?<={words})" for words in _DECADED.split("|"))
 DECADES = (
     span(
         "decades",

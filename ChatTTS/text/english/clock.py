@@ -6,13 +6,15 @@ import re
 
 from ..numbers import english_number
 from ..readers import Rule, rule
+from ..spans import span
 
 
 def _clock(match: re.Match[str]) -> str:
     """Return a time of day; other pairs of numbers (a score, 16:9) are read with "to"."""
     half = match["half"] or ""
     hour, minute = int(match["hour"]), match["minute"]
-    if hour > 24 or int(minute) > 59 or int(match["second"] or 0) > 59:
+    is_race = 24 < hour < 60 and minute != "00"  # "she ran it in 38:42"
+    if (hour > 24 and not is_race) or int(minute) > 59 or int(match["second"] or 0) > 59:
         return match[0].replace(":", " to ")
     if match["second"]:
         numbers = zip((hour, minute, match["second"]), ("hour", "minute", "second"), strict=True)
@@ -32,9 +34,13 @@ def say_hour(hour: int, minute: str, half: str = "") -> str:
 
 
 def _duration(match: re.Match[str]) -> str:
-    """Return "2h 30m" as two hours thirty minutes; without hours, only minutes with seconds."""
-    parts = ((match["h"], "hour"), (match["m"], "minute"), (match["s"], "second"))
-    return " ".join(counted(int(number), unit) for number, unit in parts if number)
+    """Return "2h 30m" as two hours thirty minutes, and "3d4h" as three days four hours."""
+    units = {"d": "day", "h": "hour", "m": "minute", "s": "second"}
+    parts = ((number, units[name]) for name, number in match.groupdict().items() if number)
+    return " ".join(
+        f"{english_number(number)} seconds" if "." in number else counted(int(number), unit)
+        for number, unit in parts
+    )
 
 
 def counted(number: int, unit: str) -> str:
@@ -48,7 +54,7 @@ HALVES: list[Rule] = [
     rule(r"(?<=\d)\.(?=[0-5]\d\s?[AaPp]\.?[Mm]\b)", ":"),
     rule(r"(?<=\d)\s?([AaPp])[Mm]\b", lambda match: f" {match[1].lower()} m"),
 ]
-_TIMES: list[Rule] = [
+CLOCK_TIMES: list[Rule] = [
     rule(
         r"(?<![\w:.])(\d{1,3}):([0-5]\d\.\d{1,3})(?![\d:])",
         lambda match: f"{counted(int(match[1]), 'minute')} and {match[2].lstrip('0')} seconds",
@@ -63,9 +69,10 @@ _TIMES: list[Rule] = [
 _HOURS = (
     r"(?P<h>\d{1,3})\s?h(?:rs?|ours?)?\s?(?P<m>\d{1,2})(?:\s?m(?:ins?)?)?(?:\s?(?P<s>\d{1,2})\s?s)?"
 )
-_MINUTES = r"(?P<h>)(?P<m>\d{1,3})\s?m(?:in)?\s?(?P<s>\d{1,2})\s?s(?:ec)?"
-_DURATIONS: list[Rule] = [
-    rule(rf"(?<![\w.:,]){form}(?!\w|[.:]\d)", _duration) for form in (_HOURS, _MINUTES)
-]
+_MINUTES = r"(?P<m>\d{1,3})\s?m(?:in)?\s?(?P<s>\d{1,2}(?:\.\d{1,3})?)\s?s(?:ec)?"
+_DAYS = r"(?P<d>\d{1,3})\s?d\s?(?P<h>\d{1,2})\s?h(?:rs?)?(?:\s?(?P<m>\d{1,2})\s?m(?:in)?)?"
 
-CLOCK_TIMES = [*_DURATIONS, *_TIMES]
+DURATIONS = tuple(
+    span("durations", rf"(?<![\w.:,]){form}(?!\w|[.:]\d)", _duration)
+    for form in (_HOURS, _MINUTES, _DAYS)
+)

@@ -75,10 +75,25 @@ CODES = (
     ),
     span(
         "names of commits",
-        r"(?<![\w.-])(?=[0-9a-f]{0,39}[a-f])(?=(?:[a-f]{0,9}\d){2})[0-9a-f]{7,40}(?![\w.-]*\w)",
+        r"(?<![\w-])(?<!\w\.)(?=[0-9a-f]{0,39}[a-f])(?=(?:[a-f]{0,9}\d){2})[0-9a-f]{7,40}(?!\w|[.-]\w)",
         lambda match: spelled(match[0]),
     ),
     span("tildes of commits", r"(?<=[A-Z]{2})~(?=\d)", " tilde "),
+    span(
+        "from a commit to another",
+        r"(?:(?<=HEAD)|(?<=[~^]\d)|(?<=\b[0-9a-f]{7}))\.{2,3}(?=\w)|(?<=\d)\.\.(?=v\d|HEAD)",
+        " dot dot ",
+        without_digits=True,
+    ),
+    # With a zero before one of them, they are no range of amounts.
+    span(
+        "numbers of articles",
+        r"(?:(?<=[^\w.,:/$#-])|\A|(#\s?))(?<!\b[A-Z]{2} )(0\d{2,8}|\d{1,9}(?=-0\d))-(\d{1,9})"
+        r"(?![\w-]|[.,:/]\d)",
+        lambda match: (
+            f"{'number ' * bool(match[1])}{english_digits(match[2])}, {english_digits(match[3])}"
+        ),
+    ),
     span("the commit before", r"(?<=\bHEAD)\^", " caret"),
     span(
         "post codes of Britain",
@@ -88,7 +103,7 @@ CODES = (
     span("accounts", r"\ba/c(?=\s(?:no\.?\s)?\d{4})", "account"),
     span(
         "numbers behind their noun",
-        r"(?P<sign>#\s?)?(?<![\w.,:/$-])(?P<number>\d{2,20})(?:-(?P<part>\d{1,2}))?(?![\w%]|[.,:/-]\d)",
+        r"(?P<sign>#\s?)?(?<![\w.,:/$-])(?P<number>\d{2,20})(?:-(?P<part>\d{1,3}))?(?![\w%]|[.,:/-]\d)",
         _named,
     ),
     span(
@@ -113,8 +128,9 @@ CODES = (
     span("models", r"\b([A-Za-z]{1,9}\d{1,5})-(\d{1,5})(?!\d|-)", _model),
     span(
         "models of one letter",  # A380 and F-150
-        r"\b([A-Z])-?([1-9](?:[1-9]\d|\d[1-9]))(?![\w.,-]*\d|\w)",
-        lambda match: f"{match[1]} {say_in_pairs(match[2])}",
+        r"\b([A-Z])-?([1-9]\d\d)(?![\w.,-]*\d|\w)((?=\s\d))?",
+        # A number behind it is another one: "A100 80GB".
+        lambda match: f"{match[1]} {say_in_pairs(match[2])}{'' if match[3] is None else ','}",
     ),
     span(
         "calls",  # foo.bar() and my_function()

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_number
 from ..spans import span
 
 # The amount itself is read by its own class.
 _AMOUNT = r"(?=\s?[-+−±]?(?:[A-Z]{0,3}[$€£¥₹₩₽₺])?\s?\.?\d)"
-_TERM = re.compile(r"(?:\w\([^()\n]{0,32}\)|(?<![\w.'’-])[b-zB-HJ-Z])\Z")
+_TERM = re.compile(
+    r"(?:\w\([^()\n]{0,32}\)|\^\w|[a-z]\.[a-z_]{2,20}|(?<![\w.'’-])(?:[b-zB-HJ-Z]|\d{1,3}[knxyz]))\Z"
+)
 _LOOK_BACK = 40  # characters
 _UNKNOWN = r"(?<=\b[a-z0-9])"
-
-
-def _over(match: re.Match[str]) -> str:
-    first = english_number(match[1]) if match[1].isdigit() else match[1]
-    return f"{first} over {match[2]}"
 
 
 def _minus(match: re.Match[str]) -> str | None:
@@ -29,6 +25,7 @@ def _minus(match: re.Match[str]) -> str | None:
 
 
 COMPARISONS = (
+    span("factorials", r"!(?:(?<=\b[nkmr]!)(?!\S)|(?<=[0-9]!)(?=\s?[=+*/<>)-]))", " factorial"),
     span("about", rf"(?<![\w)\]/~])[~≈]{_AMOUNT}", "about "),
     span(
         "differences",
@@ -37,12 +34,12 @@ COMPARISONS = (
         " minus ",
         without_digits=True,
     ),
-    span("terms less something", r" - (?=\d|[a-z]\b(?!['’]))", _minus, without_digits=True),
+    span("terms less something", r" [-−] (?=\d|[a-z]\b(?!['’]))", _minus, without_digits=True),
     # The bracket behind what it is applied to stays.
     span(
         "functions",
-        r"\b([OΘΩ])\((?=[\w√])|\b([fgh])\((?=[a-z]\))",
-        lambda match: f"{match[1] or match[2]} of ",
+        r"\b([OΘΩ])\((?=[\w√])|\b([fgh])(['′]{0,2})\((?=[a-z]\))",
+        lambda match: f"{match[1] or match[2]}{' prime' * len(match[3] or '')} of ",
     ),
     span(
         "statistics",
@@ -64,7 +61,7 @@ COMPARISONS = (
     span(
         "quotients of unknowns",
         r"(?<![\w/])(?<=[\s(=-])(\d{1,3}|[xyzuvkq])/(?!\1)([xyzuvkq])(?![\w/])",
-        _over,
+        r"\1 over \2",
         without_digits=True,
     ),
     span(

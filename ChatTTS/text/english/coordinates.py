@@ -21,7 +21,8 @@ def _say_angle(match: re.Match[str]) -> str:
         said.append(_unit(match["minutes"], "minute"))
     if match["seconds"]:
         said.append(_unit(match["seconds"], "second"))
-    return " ".join([*said, _WAYS[match["way"]]] if match["way"] else said)
+    way = match["way"] or match["only"]
+    return " ".join([*said, _WAYS[way]] if way else said)
 
 
 def _unit(number: str, one: str, many: str = "") -> str:
@@ -42,11 +43,7 @@ COORDINATES = (
         rf"(?:(?P<minutes>\d{{1,2}}(?:\.\d{{1,6}})?){_PRIME}\s?"
         r"(?:(?P<seconds>\d{1,2}(?:\.\d{1,6})?)(?:″|\"|''))?"
         rf"{_WAY}|\s?(?P<only>[NSEW])\b)",
-        lambda match: (
-            f"{_unit(match['degrees'], 'degree')} {_WAYS[match['only']]}"
-            if match["only"]
-            else _say_angle(match)
-        ),
+        _say_angle,
     ),
     span(
         "sizes with a side",
@@ -60,6 +57,7 @@ COORDINATES = (
         r"(?<![\w.])(?P<feet>\d{1,3})′(?:\s?(?P<inches>\d{1,2}(?:\.\d)?)(?:″|\")|" + _LONG + ")",
         _say_feet,
     ),
+    span("heights in feet", r"(?<=\d,\d{3})['′](?!\w)", " feet"),
     span(
         "minutes of an angle",
         r"(?<![\w.])(\d{1,3})′",

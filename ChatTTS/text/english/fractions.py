@@ -47,27 +47,27 @@ FRACTIONS = (
     # 8/10, 4.5/5, 3/5 stars
     span(
         "ratings",
-        r"(?<![\w/.,])(?:(10|[2-9]|\d\.\d)/10|(\d\.\d)/5|([0-5])/5(?=\s(?:stars?|points?)\b))"
+        r"(?<![\w/.,^])(?:(10|[2-9]|\d\.\d)/10|(\d\.\d)/5|([0-5])/5(?=\s(?:stars?|points?)\b))"
         r"(?![\w/]|\.\d|\s(?:of|inch|mile|second|s)\b)",
         lambda match: f"{match[1] or match[2] or match[3]} out of {match[0].split('/')[1]}",
     ),
     span(
         "fractions",
-        rf"(?:(?<=\d)(?P<from>{_DASH}))?(?<![\w/.,])(?:(?P<whole>\d{{1,20}})\s{{1,8}})?"
+        rf"(?:(?<=\d)(?P<from>{_DASH}))?(?<![\w/.,^])(?:(?P<whole>\d{{1,20}})\s{{1,8}})?"
         rf"(?P<above>\d{{1,20}})/(?P<below>{_DENOMINATORS})(?i:st|nd|rd|th)?(?![\d/]|\.\d)"
         rf"(?P<to>{_DASH}(?=\d))?",
         _fraction,
     ),
-    span("mixed numbers", r"(?<![\w/.,])(\d{1,3}) (\d{1,3})/(\d{1,3})(?![\w/]|\.\d)", _mixed),
+    span("mixed numbers", r"(?<![\w/.,^])(\d{1,3}) (\d{1,3})/(\d{1,3})(?![\w/]|\.\d)", _mixed),
     # A numerator up to twelve may be a month.
     span(
         "parts",
-        r"(?<![\w/.,])(1[3-9]|[2-9]\d)/([34568])(?![\w/]|\.\d)",
+        r"(?<![\w/.,^])(1[3-9]|[2-9]\d)/([34568])(?![\w/]|\.\d)",
         lambda match: say_parts(int(match[1]), int(match[2])),
     ),
     span(
         "quotients",
-        r"(?<![\w/.,])(\d{1,6})\s?/\s?(3[3-9]|4\d|5[1-9]|[6-9]\d|\d{3,6})(?![\w/]|\.\d)",
+        r"(?<![\w/.,^])(\d{1,6})\s?/\s?(3[3-9]|4\d|5[1-9]|[6-9]\d|\d{3,6})(?![\w/]|\.\d)",
         lambda match: f"{english_number(match[1])} over {english_number(match[2])}",
     ),
 )

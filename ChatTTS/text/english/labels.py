@@ -64,6 +64,7 @@ _WORDS = {
     "app": re.compile(r"\b(?:the|an|this|our|my)\s\Z"),
     "art": re.compile(r"\b(?:the|of|in|an|and|is)\s\Z"),
     "ex": re.compile(r"\b(?:my|her|his|an)\s\Z"),
+    "pt": re.compile(r"\b(?:dew|boiling|melting|freezing|set|match)\s\Z"),
 }
 _LOOK_BACK = 32  # characters
 _SIGN = r"[~≈<>≥≤(+#$€£\s−-]{0,3}"
@@ -72,7 +73,7 @@ _NUMBER_NEXT = re.compile(rf"\s?(?:[Nn]os?\.\s)?{_SIGN}\.?\d")
 _ROMAN = rf"(?:{LONGER}\b|[VX]\b|I\b(?!['’]|\s[a-z]))"
 _LETTER_NEXT = re.compile(r"\s[A-HJ-Z]\d{0,3}\b(?![.'’]\w)")
 _LETTER_ALONE = re.compile(r"\s[A-HJ-Z](?=[,;:)]|\.?\Z)")
-_CODE_NEXT = re.compile(r"\s[A-Z]{1,5}-?\d")
+_CODE_NEXT = re.compile(r"\s[A-Z]{1,5}[-/]?\d")
 _CLAUSE_ENDS = re.compile(r"\s{0,8}(?:[,;:)\n]|\Z)")
 _BEATEN_NEXT = re.compile(r"(?:\s[A-Z][\w.'’-]{0,20}){1,3},?\s\d{1,3}-\d")
 _NO_LETTERS = ("no", "nos", "tel", "ref", "ver")
@@ -94,7 +95,7 @@ _FOOD_NEXT = re.compile(r"\s(?:[a-z]{3}|[+&])")
 _NAME_NEXT = re.compile(r"\s[A-Z][a-z]{2}")
 _PAIRED = re.compile(r"\s(?:and|or)\s(?:max|min)\b|/\s?max\b")
 _PAIR_BEFORE = re.compile(r"\bmin(?:\.|imum)?\s?(?:and\s|or\s|/)\Z", re.IGNORECASE)
-_ALL = {*_NAMED, *_MEASURED, *_ORDERED, *_LIVES, *map(str.lower, _OF_FOOD)}
+ALL = {*_NAMED, *_MEASURED, *_ORDERED, *_LIVES, *map(str.lower, _OF_FOOD)}
 
 
 def label_at(text: str, start: int, stop: int) -> str | None:
@@ -125,7 +126,9 @@ def label_at(text: str, start: int, stop: int) -> str | None:
         return "defeated"
     if key in ("incl", "excl") and _CLAUSE_ENDS.match(text, after):
         return f"{_MEASURED[key][:-3]}ed"
-    if key not in ("n", "nn") and (_is_word(word, before) or _UNIT_BEFORE.search(before)):
+    if key not in ("n", "nn", "no", "nos", "vol") and (
+        _is_word(word, before) or _UNIT_BEFORE.search(before)
+    ):
         return None
     if key == "est" and _YEAR_NEXT.match(text, after):
         return "established"
@@ -135,17 +138,15 @@ def label_at(text: str, start: int, stop: int) -> str | None:
         return "application"
     if key in _NAMED and key != "no" and _ROMAN_NEXT.match(text, after):
         return _NAMED[key]
-    if key in _NAMED and (_LETTER_NEXT if word.istitle() else _LETTER_ALONE).match(text, after):
-        return _NAMED[key] if key not in _NO_LETTERS else None
     if key in _NAMED and _CODE_NEXT.match(text, after):
         return _NAMED[key]
+    if key in _NAMED and (_LETTER_NEXT if word.istitle() else _LETTER_ALONE).match(text, after):
+        return _NAMED[key] if key not in _NO_LETTERS else None
     return (_NAMED.get(key) or _MEASURED.get(key)) if _NUMBER_NEXT.match(text, after) else None
 
 
 def _is_word(word: str, before: str) -> bool:
-    pattern = _WORDS.get(word.lower())
-    if word.lower() == "max" and not word.istitle():
-        return False
+    pattern = None if word == "max" else _WORDS.get(word.lower())
     return pattern is not None and pattern.search(before) is not None
 
 
@@ -157,7 +158,7 @@ def is_label(text: str, stop: int) -> bool:
     return noun not in _ORDERED.values() or not may_end_sentence(text, stop + 1)
 
 
-_LABEL_BEFORE = re.compile(rf"(?<![\w.])(?:{either(_ALL)})\Z", re.IGNORECASE)
+_LABEL_BEFORE = re.compile(rf"(?<![\w.])(?:{either(ALL)})\Z", re.IGNORECASE)
 
 
 def _say(match: re.Match[str]) -> str | None:
@@ -195,7 +196,7 @@ LABELS = (
         r"\b(?P<noun>pp?)\.\s(?P<first>[ivxl]{1,7})(?:\s?[-–—]\s?(?P<last>[ivxl]{1,7}))?\b",
         _say_pages,
     ),
-    span("labels", rf"(?i)(?<![\w.])(?:{either(_ALL)})\.(?![A-Za-z]|\.\.)", _say),
+    span("labels", rf"(?i)(?<![\w.])(?:{either(ALL)})\.(?![A-Za-z]|\.\.)", _say),
     span(
         "each",
         r"(?<=\w )ea(?:\.|(?=\s?[,;)]|\Z))(?!\w)",

@@ -6,6 +6,7 @@ import re
 
 from ..numbers import english_number
 from ..readers import Rule, either, rewrite, rule
+from ..spans import span
 from .amounts import NUMBER
 
 _SIMPLE = {
@@ -14,6 +15,7 @@ _SIMPLE = {
     "km2": "square kilometer", "cm2": "square centimeter", "mm2": "square millimeter",
     "m3": "cubic meter", "km3": "cubic kilometer", "cm3": "cubic centimeter",
     "cc": "C C", "ft2": "square foot", "ft3": "cubic foot", "sqft": "square foot",
+    "sf": "square foot", "kts": "knot", "Gi": "gibibyte",
     "sq ft": "square foot", "sq mi": "square mile", "sq m": "square meter",
     "sq km": "square kilometer", "cu ft": "cubic foot", "ha": "hectare", "kg": "kilogram",
     "KG": "kilogram", "g": "gram", "mg": "milligram", "ng": "nanogram", "lb": "pound",
@@ -78,11 +80,9 @@ _DIVISORS = {
 # Not in the plural.
 _UNCOUNTED = ("hertz", "horsepower", "C C")
 _IRREGULAR = {
-    "foot": "feet",
-    "query": "queries",
-    "stitch": "stitches",
+    "foot": "feet", "query": "queries", "stitch": "stitches",
     "millimeter of mercury": "millimeters of mercury",
-}
+}  # fmt: skip
 
 
 # A fraction that is words already, such as "four and a half", may stand in place of the number.
@@ -92,7 +92,7 @@ DIVISOR = either(_DIVISORS)
 _MEASURE = re.compile(
     rf"(?P<article>\b[Aa]n?\s)?(?<![A-Za-z0-9])(?P<number>{NUMBER}|(?<!\w)(?:{_SAID}))"
     rf"(?P<scale>\s(?:thousand|[mbtr]+illion))?(?P<join>[\s-]?)(?P<unit>{UNIT})"
-    rf"(?:\.?\s?/\s?(?P<count>\d{{1,4}}\s?)?(?P<divisor>{DIVISOR})(?:\s?/\s?(?P<second>{DIVISOR}))?)?"
+    rf"(?:\.?\s?/\s?(?P<count>[\d,]{{1,6}}\s?)?(?P<divisor>{DIVISOR})(?:\s?/\s?(?P<second>{DIVISOR}))?)?"
     rf"(?![\w']|/[A-Za-z]{{1,4}}\b)(?P<noun>\s(?=[a-z]))?"
 )
 # A number like a year is an amount where a measure follows.
@@ -110,11 +110,11 @@ _PER: list[Rule] = [
         lambda match: _DIVISORS[match[1]],
     ),
     rule(
-        r"(?<=\d )([a-z]{3,}s)\.?\s?/\s?(s|sec|min|h|hr|hour|day|week|month|year)\b",
-        lambda match: f"{match[1]} per {_DIVISORS[match[2]]}",
+        r"(?<=\d )([a-z]{3,}s)\.?\s?/\s?(\d{1,3}\s?)?(s|sec|min|h|hr|hour|day|week|month|year)s?\b",
+        lambda match: f"{match[1]} per {_counted_divisor(match[2] or '', match[3])}",
     ),
     rule(
-        rf"(\bper [a-z]{{1,12}})/({either(_DIVISORS)})(?!\w)",
+        rf"(\bper [a-z]{{1,12}}|\b[a-z]{{3,9}}(?=/(?:mi|km)\b))/({either(_DIVISORS)})(?!\w)",
         lambda match: f"{match[1]} per {_DIVISORS[match[2]]}",
     ),
     # A unit that is not known: "3.5 deg2".
@@ -130,22 +130,10 @@ _INCHES = re.compile(
 )
 _ARTICLE = re.compile(r"\b(?:[Tt]he|[Aa]n?|[Tt]his|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur)\s\Z")
 _LOOK_BACK = 8  # characters; longer than any article
-_DEGREES = re.compile(rf"({NUMBER})\s?°\s?([CFK]\b)?")
-_SCALE = re.compile(r"°([CF])\b")  # without a number
-_SCALES = {"C": " Celsius", "F": " Fahrenheit", "K": " Kelvin", None: " "}
-_PERCENT = re.compile(rf"({NUMBER})\s?(%|‰)")
-
-
-def read_degrees(text: str) -> str:
-    """Return ``text`` with degrees as words: "20 °C" is twenty degrees Celsius."""
-    text = _DEGREES.sub(_say_degrees, text)
-    return _SCALE.sub(lambda match: f"degrees{_SCALES[match[1]]}", text)
-
-
-def read_percentages(text: str) -> str:
-    """Return ``text`` with percentages as words."""
-    signs = {"%": "percent", "‰": "per mille"}
-    return _PERCENT.sub(lambda match: f"{english_number(match[1])} {signs[match[2]]} ", text)
+_SIGNED = {
+    "%": "percent", "‰": "per mille", "°": "degrees", "°C": "degrees Celsius",
+    "°F": "degrees Fahrenheit", "°K": "degrees Kelvin",
+}  # fmt: skip
 
 
 def read_measures(text: str) -> str:
@@ -182,12 +170,17 @@ def _say_measure(match: re.Match[str]) -> str:
     said = english_number(number) if number[-1].isdigit() else number
     said += match["scale"] or ""
     if match["divisor"]:
-        divisor = _DIVISORS[match["divisor"]]
-        if count := (match["count"] or "").strip():
-            divisor = f"{english_number(count)} {divisor if count == '1' else _plural(divisor)}"
+        divisor = _counted_divisor(match["count"] or "", match["divisor"])
     if match["second"]:
         divisor += f" per {_DIVISORS[match['second']]}"
     return f"{article}{said} {unit}" + (f" per {divisor}" if divisor else "") + after
+
+
+def _counted_divisor(count: str, divisor: str) -> str:
+    said = _DIVISORS[divisor]
+    if not (count := count.strip()):
+        return said
+    return f"{english_number(count)} {said if count == '1' else _plural(said)}"
 
 
 def say_units(unit: str | None, divisor: str | None) -> str:
@@ -204,6 +197,19 @@ def _plural(unit: str) -> str:
     return _IRREGULAR.get(unit) or " ".join([*before, _IRREGULAR.get(last, f"{last}s")])
 
 
-def _say_degrees(match: re.Match[str]) -> str:
-    unit = "degree" if match[1] == "1" else "degrees"
-    return f"{english_number(match[1])} {unit}{_SCALES[match[2]]}"
+def _say_signed(match: re.Match[str]) -> str:
+    said = _SIGNED[re.sub(r"\s", "", match["sign"])]
+    said = said.replace("degrees", "degree") if match["number"] == "1" else said
+    divisor = f" per {_DIVISORS[match['divisor']]}" if match["divisor"] else ""
+    return f"{english_number(match['number'])} {said}{divisor}"
+
+
+DEGREES_AND_PERCENTAGES = (
+    span(
+        "degrees and percentages",
+        rf"(?P<number>{NUMBER})\s?(?P<sign>[%‰]|°(?:\s?[CFK]\b)?)"
+        rf"(?:\s?/\s?(?P<divisor>{DIVISOR})(?![\w/]))?",
+        _say_signed,
+    ),
+    span("degrees of a scale", r"°[CF]\b", lambda match: _SIGNED[match[0]]),
+)

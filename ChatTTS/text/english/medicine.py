@@ -15,7 +15,7 @@ _DOSED = {
     "qam": "every morning", "qpm": "every evening",
     "sl": "under the tongue",
 }  # fmt: skip
-_EVERY = {"h": "hour", "hr": "hour", "hrs": "hour", "d": "day", "wk": "week", "min": "minute"}
+_EVERY = {"h": "hour", "hr": "hour", "hrs": "hour", "d": "day", "wk": "week", "mo": "month"}
 _DOSE_BEFORE = re.compile(
     r"\d\s?(?:m?c?g|m?L|ml|IU|units?|tabs?|tablets?|caps?|capsules?|puffs?|drops?|%)\b"
     r"[^.!?\n]{0,24}\Z"

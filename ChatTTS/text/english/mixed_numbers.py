@@ -10,7 +10,8 @@ from .fractions import say_parts
 
 _PARTS = r"(?P<above>\d{1,2})/(?P<below>2|3|4|5|6|8|10|12|16|32|64)(?!\d|/|\.\d)"
 _INCH = (
-    r"(?:\s?\"(?![\w\"])|[\s-]?(?:in\.(?=\s[a-z])|inch(?:es)?\b|in\b(?!\s(?:the|a|an|this|my)\b)))"
+    r"(?:\s?\"(?![\w\"])|[\s-]?(?:in\.(?=\s[a-z])|inch(?:es)?\b|"
+    r"in\b(?!\s(?:\d|(?:the|a|an|this|my)\b))))"
 )
 _NOUN = re.compile(
     r"\s?(?!(?:and|or|by|x|to|of|from|in|at|on|wide|long|tall|high|deep|thick|apart|above|below|is|was|"

@@ -101,7 +101,7 @@ _TO = r"(?:\s?[-–—~]\s?|\sto\s)"
 _COUNTED = r"\s(?:[mb]illion|people|men|women|children|[a-z]{3,20}s)\b"
 _AFTER_RANGE = rf"(?![\w%]|[.,:]\d|\s?(?:{_SIGN}|%|to\b))"
 _PERIOD = (
-    rf"(?:(?:\s?/\s?|\s(?=(?:pp|ea)\b))(?P<period>{either(_PERIODS)}|ea|(?<=/)[a-z]{{2,5}})\b)?"
+    rf"(?:(?:\s?/\s?|\s(?=(?:pp|ea)\b))(?P<period>{either(_PERIODS)}|ea|(?<=/)(?!obo|or\b|and\b)[a-z]{{2,5}})\b)?(?:(?<=\w)/(?P<second>[A-Za-z]{{2,8}}\b))?"
     r"(?P<noun>(?=[\s-][a-z]))?"
 )
 _MINUS = r"(?P<minus>(?<![\w)])[-−])?"
@@ -138,6 +138,7 @@ def _say(match: re.Match[str]) -> str:
     if match["period"]:
         period = match["period"]
         said += " each" if period == "ea" else f" per {_PERIODS.get(period, period)}"
+        said += f" per {match['second']}" if match["second"] else ""
     return f"{match['article'] or ''}{'minus ' if match['minus'] else ''}{said}"
 
 
@@ -171,6 +172,7 @@ def _amount(amount: str, scale: str | None, currency: _Currency) -> str:
 
 
 MONEY = (
+    span("pairs of currencies", r"\b([A-Z]{3})/([A-Z]{3})(?=\s\d)", r"\1 \2"),
     span("amounts of money", _BEFORE, _say),
     span("amounts before their currency", _BEHIND, _say),
 )

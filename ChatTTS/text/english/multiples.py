@@ -13,9 +13,10 @@ _REPEATED = (
 )
 
 MULTIPLES = (
+    span("times an amount", r"(?<=[\w.] )x(?= [$€£¥]\d)", "times", without_digits=False),
     span(
         "so many hours or days",
-        r"(?<![\d\s])\sx\s?(\d{1,3})\s?(h|d|wks?|mos?)\b(?!\.?\w)",
+        r"(?<![\d\s])\sx\s?(\d{1,3})\s?(h|d|wks?|mos?)\b(?!\.?\w)(?:\.(?=[,;:)]|\s[a-z]))?",
         lambda match: f" for {counted(int(match[1]), _SHORT[match[2].rstrip('s')])}",
     ),
     span("so long", rf"(?<![\d\s])\sx\s?(?=\d{{1,3}}(?:-\d{{1,3}})?{_REPEATED})", " for "),

@@ -42,22 +42,14 @@ def _say_road(match: re.Match[str]) -> str:
 
 
 PLACES = (
-    span(
-        "states",
-        rf"(?:(?<=[a-z.], )|(?<=\b[DRI]-))({either(_STATES)})\.",
-        _say_state,
-    ),
+    span("states", rf"(?:(?<=[a-z.], )|(?<=\b[DRI]-)|(?<=\bof ))({either(_STATES)})\.", _say_state),
     span(
         "seats of a parliament",
         rf"(?<=\([DRI]-)({either(STATES)})(?:-(\d{{1,2}}))?(?=\))",
         _say_seat,
         without_digits=True,
     ),
-    span(
-        "counties",
-        rf"\bCo\.(?=,\s(?:{either(_STATES)}|{either(STATES)})\b)",
-        "county",
-    ),
+    span("counties", rf"\bCo\.(?=,\s(?:{either(_STATES)}|{either(STATES)})\b)", "county"),
     span("a city in a district", r"\bWash\.(?=,? D\.?C\b)", "Washington"),
     span(
         "roads",

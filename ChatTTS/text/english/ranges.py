@@ -30,14 +30,16 @@ RANGES = (
     span("differences of numbers", r"(?<=\d)\s?-\s?(?=\d+\s*=)", " minus "),
     span(
         "numbers to numbers",  # but for the code of a place: "TX 78701-1234"
-        r"(?<!\b[A-Z]{2} \d{5})(?:(?<=[\d%])|(?<=\d[skKmMbB])|(?<=\d[aApP][mM])|(?<=\d [aApP][mM])|"
-        r"(?<=\d[ap]\.m\.)|(?<=\d [ap]\.m\.))(?:[-–—~]|\s[-–—~]\s)(?=[$€£¥]?\d)",
+        r"(?=[-–—~\s])(?<!\b[A-Z]{2} \d{5})(?:(?<=[\d%])|(?<=\d[skKmMbB])|(?<=\d[aApP][mM])|"
+        r"(?<=\d [aApP][mM])|(?<=\d[ap]\.m\.)|(?<=\d [ap]\.m\.))(?:[-–—~]|\s[-–—~]\s)"
+        r"(?=[$€£¥]?\d|noon\b|midnight\b)",
         " to ",
+        without_digits=True,
     ),
     span("hours to hours", r"(?<=\d[ap])[-–](?=\d{1,2}(?::\d\d)?[ap]\b)", " to "),
     span("negative numbers", r"(?<![\w)^*])[-−](?=\.?\d|[$€£¥₹₩]\d)", " minus "),
-    span("so many times", r"(?<=\d)[x×](?!\w|\s?[=+-])", " times"),
-    span("sizes", r"(?<=\d)\s?[x×]\s?(?=\d)(?!\d+\s*=)", " by "),
+    span("so many times", r"(?<=\d)[x×](?!\w|\^|\s?[=+-])", " times"),
+    span("sizes", r"(?:(?<=\d)|(?<=\d[\"']))\s?[x×]\s?(?=\d)(?!\d+\s*=)", " by "),
 )
 VERSIONS_IN_DIGITS: list[Rule] = [rule(r"(?<![\w.])(v\.?\s?)?(\d+(?:\.\d+)*)(?!\w)", _version)]
 ORDINALS: list[Rule] = [

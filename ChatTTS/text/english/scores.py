@@ -17,9 +17,7 @@ _SERIES = (
     r"epoch|batch|day|week|volume|episode|section|player|level)"
 )
 _POINTS = r"(?:points?|pts|marks?|stars?|correct|questions?|tests?|passed)"
-_WHOLE = frozenset(
-    ["10", "20", "25", "30", "40", "50", "60", "70", "75", "80", "90", "100", "120", "150", "200"]
-)
+_WHOLE = (*range(10, 101, 10), 25, 75, 120, 150, 200)
 
 
 def _out_of(match: re.Match[str]) -> str | None:
@@ -32,14 +30,12 @@ def _out_of(match: re.Match[str]) -> str | None:
 def _alone(match: re.Match[str]) -> str | None:
     """Return a score without a word beside it: a numerator like that is neither month nor part."""
     first, second = match["first"], match["second"]
-    is_score = second in _WHOLE and 12 < float(first) < int(second)
+    is_score = int(second) in _WHOLE and 12 < float(first) < int(second)
     # 50/50 and 80/20 are sayings
     return _out_of(match) if is_score else None
 
 
-def _over(match: re.Match[str]) -> str:
-    return f"{english_number(match['first'])} over {english_number(match['second'])}"
-
+_OVER = r"\g<first> over \g<second>"
 
 SCORES = (
     span(
@@ -55,14 +51,15 @@ SCORES = (
         r"(?<![\w.,/-])(?!(?:\d-?){7}|\d\d-\d\d-\d\d\b)\d{1,3}(?:-\d{1,3}){2,3}(?![\w-]|[./,]\d)",
         lambda match: ", ".join(map(english_number, match[0].split("-"))),
     ),
-    span("so much of a memory", r"(?<=[KMGT]B)\s?/\s?(?=\d)", " of "),
+    span("meters", r"(?<=\bin )(\d\d?)/([248]|16)(?=\s(?:time|meter)\b|[,;.](?!\d))", r"\1 \2"),
+    span("so much of a memory", r"(?<=[KMGT][Bi])\s?/\s?(?=\d)|(?<=\dG)/(?=\d{1,4}G)", " of "),
     span(
         "blood pressures",
         r"(?:(?<=\b[Pp]ressure )|(?<=\bBP )|(?<=\b(?:BP|bp) of )|(?<=\b[Pp]ressure of )|"
         rf"(?<=\b[Pp]ressure was )|(?<=\bBP: )|(?<=\bBP was )){_PAIR}",
-        _over,
+        _OVER,
     ),
-    span("pressures in mmHg", rf"(?<![\w/.,]){_PAIR}(?=\s?mm ?Hg)", _over),
+    span("pressures in mmHg", rf"(?<![\w/.,]){_PAIR}(?=\s?mm ?Hg)", _OVER),
     span(
         "numbers of a series",
         rf"(?i)\b(?P<noun>{_SERIES})(?P<gap>\s|:\s?|\s#)(?!\d+/\d+/){_PAIR}",

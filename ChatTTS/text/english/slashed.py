@@ -23,7 +23,8 @@ SLASHED = (
     span(
         "words with a slash",
         rf"(?<![\w/])(?:(?i:{either(set(_WORDS) - {'w/'})})(?![\w/])|w/(?=\s))",
-        lambda match: _WORDS[match[0].lower()],
+        lambda match: None if match[0] in ("W/W", "M/M") else _WORDS[match[0].lower()],
     ),
+    span("three letters", r"(?<![\w/])([A-Za-z])/([A-Za-z])/([A-Za-z])(?![\w/])", r"\1 \2 \3"),
     span("openings of a lens", r"(?<=(?<![\w°])[fF])/(?=\d)", " "),
 )

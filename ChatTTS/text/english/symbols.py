@@ -46,6 +46,7 @@ SIGNS_AT_NUMBERS: list[Rule] = [
     rule(r"(?<=\d)\s?\*\s?(?=\d)", " times "),
     rule(r"(?<![-=])[-=]+>", " "),
     rule(r"&&", " and "),
+    rule(r"(?<=[A-Z]);(?=[A-Z])", " "),  # TL;DR
     rule(r"\|\|", " or "),
     rule(r"\A//|:\s?/(?!\w)|(?<=<)/|/(?=>)", " "),  # comments, faces and tags
     rule(

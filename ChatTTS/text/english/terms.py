@@ -19,12 +19,12 @@ _UNITS = {
 }  # fmt: skip
 _NUMBER = r"\d{1,4}(?:,\d{3})?(?:\.\d{1,2})?"
 _ADJECTIVE = re.compile(
-    rf"(?<![\w.,-])(?:(?P<low>{_NUMBER})(?P<join>-(?:to-)?|x))?(?P<high>{_NUMBER})-"
+    rf"(?<![\w.,/-])(?:(?P<low>{_NUMBER})(?P<join>-(?:to-)?|x))?(?P<high>{_NUMBER})-"
     rf"(?P<unit>{either(_UNITS)})\b(?P<stop>\.?)(?P<old>-old(?:s)?\b)?(?!-\d)"
 )
 _TERM = re.compile(r"(?<![\w.,$€£-])(\d{1,2})Y\b")
 _AGE = re.compile(
-    r"(?<![\w.,$€£-])(?P<age>\d{1,3})[\s-]?(?:y/o|yo)\b(?!-)"
+    r"(?<![\w.,$€£-])(?P<age>\d{1,3})[\s-]?(?:y/o\b|yo\b|y\.o\.)(?!-)"
     r"(?P<noun>(?=\s(?!(?:and|or|with|who|when|at|in|on|is|was|now|here|he|she|it)\b|w/)[A-Za-z]))?"
 )
 _ROOMS = {"BR": "bedroom", "BD": "bedroom", "BA": "bath"}

@@ -19,25 +19,11 @@ _INSTANT = re.compile(
 )
 _WEEKDAY = r"Mon|Tue|Tues|Wed|Thu|Thur|Thurs|Fri|Sat|Sun|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
 _MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
-_PART = r"\s(?:of|the|a|an|cup|inch)\b"
+_PART = r"\s(?:of|the|an?|cups?|inch|ac|acres?|mi|miles?|lbs?|oz|off|price)\b"
 _SHORT = rf"(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])(?![\w/]|\.\d|{_PART})"
 # Words before a day; "by 3/4" is rather a part.
-_DATED = "|".join(
-    rf"(?<=\b{word} )"
-    for word in (
-        "week of",
-        "wk of",
-        r"wk\. of",
-        "on",
-        "since",
-        "until",
-        "till",
-        "due",
-        "available",
-        "avail",
-        "starting",
-    )
-)
+_DATED_BY = "week of|wk of|wk. of|on|since|until|till|due|available|avail|starting"
+_DATED = "|".join(rf"(?<=\b{re.escape(words)} )" for words in _DATED_BY.split("|"))
 
 
 def _say(match: re.Match[str]) -> str | None:
@@ -60,13 +46,9 @@ def _say(match: re.Match[str]) -> str | None:
     return " ".join(said)
 
 
-def _month(short: str) -> str:
-    return MONTHS.get(short.lower(), short)
-
-
 def _say_logged(match: re.Match[str]) -> str:
-    month, day = _month(match["month"] or match["short"]), match["day"] or match["date"]
-    said = f"{month} {english_ordinal(day.lstrip('0'))}"
+    month, day = match["month"] or match["short"], match["day"] or match["date"]
+    said = f"{MONTHS.get(month.lower(), month)} {english_ordinal(day.lstrip('0'))}"
     said += f", {english_year(match['year'])}" if match["year"] else ""
     second = int(match["second"])
     clock = say_hour(int(match["hour"]), match["minute"])
@@ -113,6 +95,11 @@ TIMESTAMPS = (
         _say_days,
     ),
     span("instants", _INSTANT, _say),
+    span(
+        "months of a year in digits",
+        r"(?<![\w/.,-])(0?[1-9]|1[0-2])/((?:19|20)\d\d)(?![\w/-]|\.\d)",
+        lambda match: f"{MONTH_NAMES[int(match[1]) - 1]} {english_year(match[2])}",
+    ),
     span(
         "times with parts of a second",
         rf"(?<![\w:.])(?P<hour>[01]\d|2[0-3]):(?P<minute>{_TWO}):(?P<second>{_TWO})[.,]"

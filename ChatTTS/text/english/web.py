@@ -19,14 +19,7 @@ _ADDRESS = re.compile(
     # A text of one word with a dot in it.
     r"|\A[A-Za-z]\w*\.[a-z]\w+\Z"
 )
-_SIGNS = (
-    (".", "dot"),
-    ("/", "slash"),
-    ("-", "dash"),
-    ("_", "underscore"),
-    (":", "colon"),
-    ("&", "and"),
-)
+_SIGNS = {".": "dot", "/": "slash", "-": "dash", "_": "underscore", ":": "colon", "&": "and"}
 
 
 def read_addresses(text: str) -> str:
@@ -37,6 +30,6 @@ def read_addresses(text: str) -> str:
 def _say(match: re.Match[str]) -> str:
     said = re.sub(r"^(?:\w+:/+)?(?:www\.)?", "", re.split(r"[?#]", match[0])[0]).rstrip("/")
     said = re.sub(r"\d+", lambda digits: f" {english_digits(digits[0])} ", said)
-    for sign, word in _SIGNS:
+    for sign, word in _SIGNS.items():
         said = said.replace(sign, f" {word} ")
     return said

@@ -63,8 +63,8 @@ def keep_top(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
         top_p: broadcastable to (..., 1).
         top_k: integers, broadcastable to (..., 1).
     """
-    order = logits.sort(dim=-1, stable=True).indices  # of equal logits the later id is kept
-    tail = weights(logits).gather(-1, order).cumsum(dim=-1)  # weight of a token and all below it
+    ascending, order = logits.sort(dim=-1, stable=True)  # of equal logits the later id is kept
+    tail = weights(ascending).cumsum(dim=-1)  # weight of a token and all below it
     # 1 - top_p is a multiple of 2**-24 wherever top_p lies in [0, 1], so this is exact.
     limit = share(tail[..., -1:], ((1.0 - top_p) * 2.0**24).long())
     rank = torch.arange(logits.shape[-1], 0, -1, device=logits.device)  # the best has rank 1

@@ -15,7 +15,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from .errors import ConfigError, shown
 
 P = TypeVar("P", bound="RefineTextParams")
 Q = TypeVar("Q", "RefineTextParams", "InferCodeParams", "LowLatency")
+N = TypeVar("N", int, float)
 
 # Attributes by which an object of a script's own class is known as parameters.
 _MARKS = ("prompt", "top_P", "top_K", "temperature")
@@ -32,6 +33,54 @@ _FLAGS = ("show_tqdm", "ensure_non_empty")
 # More tokens than any vocabulary has, within 32 bits.
 NO_TOP_K = 2**31 - 1
 _LARGEST = 2**31 - 1  # most frames or samples of a field of LowLatency
+
+
+@dataclass(frozen=True)
+class NumberRule(Generic[N]):
+    """What a number among settings must be.
+
+    Attributes:
+        kind: of the number.
+        wanted: the condition, for error messages.
+        holds: whether a number meets it; false for NaN.
+    """
+
+    kind: type[N]
+    wanted: str
+    holds: Callable[[N], bool]
+
+    def read(self, name: str, value: Any) -> N:
+        """Return the value of a setting as Python's own number.
+
+        Raises:
+            ConfigError: it is not what is wanted; the message has the name.
+        """
+        fits = isinstance(value, Integral if self.kind is int else Real)
+        if not fits:
+            noun = "a whole number" if self.kind is int else "a number"
+            raise ConfigError(f"{name} must be {noun}, not {shown(value)}")
+        try:
+            number: N = self.kind(value)
+        except Exception as error:  # the number is too large, or of a class of the caller's
+            raise ConfigError(f"{name} cannot be read as a number ({error})") from error
+        if not self.holds(number):
+            raise ConfigError(f"{name} must be {self.wanted}, not {shown(value)}")
+        return number
+
+
+PROBABILITY = NumberRule(float, "between 0 and 1", lambda number: 0 <= number <= 1)
+TEMPERATURE = NumberRule(float, "0 or more", lambda number: number >= 0)
+FACTOR = NumberRule(float, "above 0", lambda number: number > 0)
+COUNT = NumberRule(int, "at least 1", lambda number: number >= 1)
+COUNT_OR_NONE = NumberRule(int, "0 or more", lambda number: number >= 0)
+_SEED = NumberRule(int, "a number of 64 bits", lambda number: -(2**63) <= number < 2**64)
+_RULES: Mapping[str, NumberRule[int] | NumberRule[float]] = {
+    "top_P": PROBABILITY,
+    "top_K": COUNT,
+    "repetition_penalty": FACTOR,
+    "max_new_token": COUNT,
+    "min_new_token": COUNT_OR_NONE,
+}
 
 
 class _Named:
@@ -152,32 +201,13 @@ class RefineTextParams(_Named):
 
     def check(self) -> None:
         """Raise ConfigError for the first invalid value."""
-        self._require(str, "text", "prompt")
-        self._require(Real, "a number", "top_P", "repetition_penalty")
-        self._require(Integral, "a whole number", "top_K", "max_new_token", "min_new_token")
+        _check_text("prompt", self.prompt)
+        for name, rule in _RULES.items():
+            rule.read(name, getattr(self, name))
         if self.manual_seed is not None:
-            self._require(Integral, "a whole number", "manual_seed")
-        temperatures = _temperatures(self.temperature)
-        checks = (
-            (0 <= self.top_P <= 1, "top_P", "must be between 0 and 1"),
-            (self.top_K >= 1, "top_K", "must be at least 1"),
-            (all(t >= 0 for t in temperatures), "temperature", "must not be negative"),
-            (self.repetition_penalty > 0, "repetition_penalty", "must be above 0"),
-            (self.max_new_token >= 1, "max_new_token", "must be at least 1"),
-            (
-                self.manual_seed is None or -(2**63) <= self.manual_seed < 2**64,
-                "manual_seed",
-                "must fit into 64 bits",
-            ),
-        )
-        for holds, name, rule in checks:
-            if not holds:
-                raise ConfigError(f"{name} {rule}, not {shown(getattr(self, name))}")
-
-    def _require(self, kind: type, what: str, *names: str) -> None:
-        for name in names:
-            if not isinstance(getattr(self, name), kind):
-                raise ConfigError(f"{name} must be {what}, not {shown(getattr(self, name))}")
+            _SEED.read("manual_seed", self.manual_seed)
+        for value in _temperatures(self.temperature):
+            TEMPERATURE.read("temperature", value)
 
 
 @_remembers
@@ -228,7 +258,7 @@ class InferCodeParams(RefineTextParams):
         super().check()
         for name in ("spk_smp", "txt_smp", "adapter"):
             if getattr(self, name) is not None:
-                self._require(str, "text", name)
+                _check_text(name, getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -369,19 +399,17 @@ def _plain(name: str, value: Any) -> Any:
         raise ConfigError(f"{name} cannot be read ({type(error).__name__}: {error})") from error
 
 
-def _temperatures(given: Any) -> list[float]:
-    """Return the numbers of a temperature.
+def _check_text(name: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise ConfigError(f"{name} must be text, not {shown(value)}")
 
-    Raises:
-        ConfigError: it has other values than numbers.
-    """
+
+def _temperatures(given: Any) -> list[Any]:
+    """Return the values of a temperature, unchecked."""
     try:
-        values = list(np.atleast_1d(np.array(given, dtype=object)).flat)
-        if all(isinstance(value, Real) for value in values):
-            return [float(value) for value in values]
-    except Exception as error:  # from a caller's own class, or too large for a float
+        return list(np.atleast_1d(np.array(given, dtype=object)).flat)
+    except Exception as error:  # from a caller's own class
         raise ConfigError(f"temperature cannot be read ({error})") from error
-    raise ConfigError(f"temperature must be a number, or one for each codebook, not {shown(given)}")
 
 
 def _rounded(value: Any) -> int | None:

@@ -11,18 +11,18 @@ The four output words belong to the four codebooks of the group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 # Of Philox: the multipliers of its rounds, and what its key grows by.
-MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
-WEYL = (np.uint64(0x9E3779B9), np.uint64(0xBB67AE85))
-_LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
+_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+_LOW = 0xFFFFFFFF
 
 
 class Pass(IntEnum):
@@ -43,18 +43,20 @@ class DrawKey:
     attempt: int = 0
 
 
-def philox(counter: NDArray[np.uint64], key: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return Philox-4x32-10 of ``counter`` [4, ...] and ``key`` [2, ...], as [4, ...].
+def philox(counter: Iterable[Any], key: Iterable[Any]) -> tuple[Any, Any, Any, Any]:
+    """Return Philox-4x32-10 of four words of a counter and two of a key.
 
-    All of them hold 32-bit words.
+    All of them are arrays of 32-bit words: of NumPy's uint64, or torch's int64.
     """
     x0, x1, x2, x3 = counter
     k0, k1 = key
     for _ in range(10):
-        p0, p1 = MULTIPLIERS[0] * x0, MULTIPLIERS[1] * x2
-        x0, x1, x2, x3 = (p1 >> _HALF) ^ x1 ^ k0, p1 & _LOW, (p0 >> _HALF) ^ x3 ^ k1, p0 & _LOW
-        k0, k1 = (k0 + WEYL[0]) & _LOW, (k1 + WEYL[1]) & _LOW
-    return np.stack([x0, x1, x2, x3])
+        # Products of signed numbers wrap around; their 64 bits are right all the same.
+        p0, p1 = x0 * _MULTIPLIERS[0], x2 * _MULTIPLIERS[1]
+        high0, high1 = (p0 >> 32) & _LOW, (p1 >> 32) & _LOW
+        x0, x1, x2, x3 = high1 ^ x1 ^ k0, p1 & _LOW, high0 ^ x3 ^ k1, p0 & _LOW
+        k0, k1 = (k0 + _WEYL[0]) & _LOW, (k1 + _WEYL[1]) & _LOW
+    return x0, x1, x2, x3
 
 
 def key_words(key: DrawKey) -> tuple[int, int, int, int, int]:
@@ -87,24 +89,18 @@ def uniforms(
     Returns:
         float32 of shape (rows, num_codebooks).
     """
+    bits = random_bits(keys, positions, num_codebooks)
+    return (bits * 2.0**-24).astype(np.float32)
+
+
+def random_bits(
+    keys: Sequence[DrawKey], positions: Sequence[int], num_codebooks: int
+) -> NDArray[np.int64]:
+    """Return the bits of :func:`uniforms`, whole numbers from 0 to 2**24 - 1."""
     words = np.array([key_words(key) for key in keys], dtype=np.uint64)
-    return uniforms_of_words(words, np.array(positions, dtype=np.uint64), num_codebooks)
-
-
-def uniforms_of_words(
-    words: NDArray[np.uint64], positions: NDArray[np.uint64], num_codebooks: int
-) -> NDArray[np.float32]:
-    """Return the numbers of :func:`uniforms` for keys that are packed already.
-
-    Args:
-        words: (rows, 5), see :func:`key_words`.
-        positions: (rows).
-    """
     groups = np.arange((num_codebooks + 3) // 4, dtype=np.uint64)
     low, high, stream, sample, utterance = words.T[:, :, None]
-    counter = np.broadcast_arrays(positions[:, None], stream | groups, sample, utterance)
-    out = philox(np.stack(counter), np.stack([low, high]))  # (4, rows, groups)
-    bits = out.transpose(1, 2, 0).reshape(len(words), -1)[:, :num_codebooks] >> np.uint64(8)
-    numbers: NDArray[np.float32] = np.ascontiguousarray(bits, dtype=np.float32)
-    numbers *= np.float32(2.0**-24)
-    return numbers
+    counter = np.array(positions, dtype=np.uint64)[:, None], stream | groups, sample, utterance
+    out = np.stack(philox(counter, (low, high)), axis=-1)  # [rows, groups, 4]
+    bits: NDArray[np.uint64] = out.reshape(len(words), -1)[:, :num_codebooks] >> np.uint64(8)
+    return bits.astype(np.int64)

@@ -4,6 +4,11 @@
 over the last 16 tokens, top-p, top-k, forbidden end, draw. Logits are float32 of shape (...,
 vocabulary). A function that changes them returns new ones. The CPU and GPU kernels carry out each
 rule once more; "Add a sampling rule" in CONTRIBUTING.md names the places.
+
+Probabilities are whole numbers, in all of them. Torch adds floating-point numbers on a GPU in an
+order that differs between calls and between numbers of rows; sums of whole numbers are exact in any
+order. So no bit of a row depends on the other rows, and equal logits are kept or dropped alike
+everywhere.
 """
 
 from __future__ import annotations
@@ -13,7 +18,8 @@ from torch import Tensor
 
 PENALTY_WINDOW = 16
 MIN_KEPT = 3
-_ONE = 2.0**52  # a probability of 1 as a whole number; a thousand of them fit in int64
+# Binary digits of a probability as a whole number. The sum over 2**22 ids still fits into 63 bits.
+_DIGITS = 40
 
 
 def apply_temperature(logits: Tensor, temperature: Tensor) -> Tensor:
@@ -58,28 +64,32 @@ def keep_top(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
         top_k: integers, broadcastable to (..., 1).
     """
     ascending, order = logits.sort(dim=-1, stable=True)  # of equal logits the later id is kept
-    size = logits.shape[-1]
-    tail = running_sums(ascending.softmax(dim=-1))  # probability of a token and all below it
-    rank = torch.arange(size, 0, -1, device=logits.device)  # the most probable token has rank 1
-    drop = ((tail <= 1.0 - top_p) | (rank > top_k)) & (rank > MIN_KEPT)
+    tail = weights(ascending).cumsum(dim=-1)  # weight of a token and all below it
+    # 1 - top_p is a multiple of 2**-24 wherever top_p lies in [0, 1], so this is exact.
+    limit = share(tail[..., -1:], ((1.0 - top_p) * 2.0**24).long())
+    rank = torch.arange(logits.shape[-1], 0, -1, device=logits.device)  # the best has rank 1
+    drop = ((tail <= limit) | (rank > top_k)) & (rank > MIN_KEPT)
     return logits.masked_fill(drop.scatter(-1, order, drop), -torch.inf)
 
 
-def running_sums(probabilities: Tensor) -> Tensor:
-    """Return the sums of each probability and all before it, in the last dimension.
+def weights(logits: Tensor) -> Tensor:
+    """Return the probabilities of logits as whole numbers; the greatest becomes the unit.
 
-    On CUDA the order of torch's sums varies from call to call and with the number of rows. Whole
-    numbers have one sum in any order.
+    They are rounded up, so that a probability above zero in float32 has a weight above zero.
     """
-    if not probabilities.is_cuda:
-        return probabilities.cumsum(dim=-1)
-    return whole_number_sums(probabilities)
+    scaled = (logits - logits.amax(dim=-1, keepdim=True)).exp() * 2.0**_DIGITS
+    return scaled.ceil().long()
 
 
-def whole_number_sums(probabilities: Tensor) -> Tensor:
-    """Return running sums in the dtype of ``probabilities``, exact to 2^-52."""
-    whole = (probabilities.double() * _ONE).to(torch.int64)
-    return (whole.cumsum(dim=-1).double() / _ONE).to(probabilities.dtype)
+def share(total: Tensor, bits: Tensor) -> Tensor:
+    """Return ``total`` times ``bits`` times 2**-24, rounded down, without overflowing products."""
+    return (total >> 24) * bits + (((total & 0xFFFFFF) * bits) >> 24)
+
+
+def log_probabilities(logits: Tensor, ids: Tensor) -> Tensor:
+    """Return the log-probabilities of ids (...) under ``logits``, float32."""
+    peak, chosen = logits.amax(dim=-1), logits.gather(-1, ids.unsqueeze(-1)).squeeze(-1)
+    return chosen - peak - (weights(logits).sum(dim=-1).float() * 2.0**-_DIGITS).log()
 
 
 def forbid(logits: Tensor, ids: Tensor) -> Tensor:
@@ -93,18 +103,17 @@ def forbid(logits: Tensor, ids: Tensor) -> Tensor:
     return logits.masked_fill(tokens == ids[:, None, None], -torch.inf)
 
 
-def draw(logits: Tensor, uniform: Tensor) -> Tensor:
-    """Draw ids by inverting the cumulative distribution at ``uniform`` in [0, 1).
+def draw(logits: Tensor, bits: Tensor) -> Tensor:
+    """Draw ids by inverting the cumulative distribution.
 
     Args:
         logits: (..., vocabulary); -inf marks what cannot be drawn.
-        uniform: (...).
+        bits: int64 (...), 24 random bits of each draw.
 
     Returns:
         int64 ids of shape (...).
     """
-    cumulative = running_sums(logits.softmax(dim=-1))
-    # Scaled by the sum that was reached, so that rounding never gives an index past the end. The
-    # first id above the target has a probability above zero.
-    target = (uniform * cumulative[..., -1]).unsqueeze(-1)
-    return torch.searchsorted(cumulative, target, right=True).squeeze(-1)
+    below = weights(logits).cumsum(dim=-1)
+    # The first id whose cumulative weight exceeds the target always has a weight above zero.
+    target = share(below[..., -1:], bits.unsqueeze(-1))
+    return torch.searchsorted(below, target, right=True).squeeze(-1)

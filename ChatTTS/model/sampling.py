@@ -1,8 +1,9 @@
 """The recipe of a draw in torch: from logits and settings to ids.
 
 The order is that of the published model: temperature, repetition penalty, top-p, top-k, forbidden
-end; then a draw. The standard engine and velocity's ``TorchSampler`` call :func:`draw_rows`; the
-twin of the CUDA kernel calls :func:`draw_ids`. The C++ and CUDA kernels are tested against it.
+end; then a draw. The standard engine and velocity's ``TorchSampler`` call :func:`draw_rows`. The
+draws of large vocabularies on a GPU call :func:`draw_ids`, which does not wait for a device. The
+C++ and CUDA kernels are tested against it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from . import processors
-from .draws import DrawKey, uniforms
+from .draws import DrawKey, random_bits
 from .sampling_params import SamplingParams
 
 
@@ -77,6 +78,8 @@ def draw_rows(logits: Tensor, rows: Sequence[Draw]) -> tuple[Tensor, Tensor, Ten
 
     No row depends on the others. The results are those of :func:`draw_ids`.
     """
+    if logits.device.type == "mps":  # some versions add whole numbers of 32 bits alone
+        logits = logits.cpu()
     device, num_codebooks = logits.device, logits.shape[1]
     settings = [row.sampling for row in rows]
     history = torch.from_numpy(_padded_windows(rows, num_codebooks)).to(device)
@@ -87,7 +90,9 @@ def draw_rows(logits: Tensor, rows: Sequence[Draw]) -> tuple[Tensor, Tensor, Ten
         SamplingTensors.of(settings, device),
         torch.from_numpy(powers).to(device).gather(1, counts.flatten(1)).view_as(counts),
         torch.tensor([row.forbidden for row in rows], device=device),
-        uniforms([row.key for row in rows], [row.position for row in rows], num_codebooks),
+        torch.from_numpy(
+            random_bits([row.key for row in rows], [row.position for row in rows], num_codebooks)
+        ).to(device),
     )
 
 
@@ -116,7 +121,7 @@ def draw_ids(
     settings: SamplingTensors,
     factors: Tensor,
     forbidden: Tensor,
-    numbers: NDArray[np.float32],
+    bits: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Draw one id for each row and codebook.
 
@@ -125,7 +130,7 @@ def draw_ids(
         settings: of the rows.
         factors: of :func:`~.processors.penalise_repetition`, in the shape of ``logits``.
         forbidden: int64 [rows], an id that must not be drawn, or -1.
-        numbers: float32 [rows, num_codebooks], the uniform numbers of the draws.
+        bits: int64 [rows, num_codebooks], the random bits of the draws.
 
     Returns:
         The ids, int64 [rows, num_codebooks]; their log-probabilities under the plain logits,
@@ -140,7 +145,6 @@ def draw_ids(
     logits = logits.nan_to_num()  # an extreme penalty overflows, and must not reach the draw
     logits = processors.keep_top(logits, settings.top_p, settings.top_k)
     logits = processors.forbid(logits, forbidden)
-    drawn = processors.draw(logits, torch.from_numpy(numbers).to(logits.device))
+    drawn = processors.draw(logits, bits)
     ids = torch.where(greedy.squeeze(-1), logits.argmax(dim=-1), drawn)
-    logprobs = plain.log_softmax(dim=-1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
-    return ids, logprobs, finite
+    return ids, processors.log_probabilities(plain, ids), finite

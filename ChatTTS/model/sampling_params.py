@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from ..errors import ConfigError, shown
-from ..params import NO_TOP_K, RefineTextParams
-
-N = TypeVar("N", int, float)
+from ..params import (
+    COUNT,
+    COUNT_OR_NONE,
+    FACTOR,
+    NO_TOP_K,
+    PROBABILITY,
+    TEMPERATURE,
+    NumberRule,
+    RefineTextParams,
+)
 
 # A smaller temperature would overflow float32 logits. Far above it, a draw already gives the most
 # probable token.
 _MIN_TEMPERATURE = 1e-20
-# Less than float32 holds. numpy warns when a number overflows, and warnings may be errors.
+# Less than float32 holds. numpy warns when a number overflows, and warnings may be errors. Larger
+# temperatures, and penalties beyond it or its inverse, give equal draws.
 _MOST = 1e30
 
 
@@ -56,27 +62,13 @@ class SamplingParams:
                 f"temperature must be a tuple with one number for each codebook, not {shown(given)}"
             )
         values: dict[str, Any] = {
-            "temperature": tuple(_read("temperature", value, float) for value in given),
-            "best": _flag("best", self.best),
+            name: rule.read(name, getattr(self, name)) for name, rule in _RULES.items()
         }
-        for name in ("top_p", "repetition_penalty"):
-            values[name] = _read(name, getattr(self, name), float)
-        for name in ("top_k", "min_new", "max_new", "n"):
-            values[name] = _read(name, getattr(self, name), int)
-        checks = (
-            ("temperature", all(0 <= t < math.inf for t in values["temperature"])),
-            ("top_p", 0 <= values["top_p"] <= 1),
-            ("top_k", values["top_k"] >= 1),
-            ("repetition_penalty", 0 < values["repetition_penalty"] < math.inf),
-            ("min_new", values["min_new"] >= 0),
-            ("max_new", values["max_new"] >= 1),
-            ("n", 1 <= values["n"] <= 2**16),
+        values["temperature"] = tuple(
+            _usable_temperature(TEMPERATURE.read("temperature", value)) for value in given
         )
-        for name, fits in checks:
-            if not fits:
-                raise ConfigError(f"{name} must be {_WANTED[name]}, not {shown(values[name])}")
-        values["temperature"] = tuple(map(usable_temperature, values["temperature"]))
-        values["repetition_penalty"] = usable_penalty(values["repetition_penalty"])
+        values["repetition_penalty"] = min(max(values["repetition_penalty"], 1 / _MOST), _MOST)
+        values["best"] = _flag("best", self.best)
         for name in ("top_k", "min_new", "max_new"):
             values[name] = min(values[name], NO_TOP_K)
         for name, value in values.items():
@@ -96,10 +88,10 @@ class SamplingParams:
                 f"temperature has {len(values)} values; this pass draws {num_codebooks}"
             )
         return cls(
-            temperature=tuple(map(usable_temperature, values)),
+            temperature=tuple(values),
             top_p=params.top_P,
             top_k=params.top_K,
-            repetition_penalty=usable_penalty(params.repetition_penalty),
+            repetition_penalty=params.repetition_penalty,
             min_new=min(params.min_new_token, params.max_new_token),
             max_new=params.max_new_token,
         )
@@ -110,26 +102,19 @@ class SamplingParams:
         return not any(self.temperature)
 
 
-_WANTED = {
-    "temperature": "finite, 0 or more",
-    "top_p": "between 0 and 1",
-    "top_k": "at least 1",
-    "repetition_penalty": "above 0 and finite",
-    "min_new": "0 or more",
-    "max_new": "at least 1",
-    "n": "between 1 and 65536",
+_RULES: Mapping[str, NumberRule[int] | NumberRule[float]] = {
+    "top_p": PROBABILITY,
+    "top_k": COUNT,
+    "repetition_penalty": FACTOR,
+    "min_new": COUNT_OR_NONE,
+    "max_new": COUNT,
+    "n": NumberRule(int, "between 1 and 65536", lambda number: 1 <= number <= 2**16),
 }
 
 
-def usable_temperature(value: float) -> float:
+def _usable_temperature(number: float) -> float:
     """Return a float that float32 logits can be divided by, or 0 (greedy) for a smaller one."""
-    number = float(value)
     return min(number, _MOST) if number >= _MIN_TEMPERATURE else 0.0
-
-
-def usable_penalty(value: float) -> float:
-    """Return a float that float32 holds. Values beyond these bounds give equal draws."""
-    return min(max(float(value), 1 / _MOST), _MOST)
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -137,15 +122,3 @@ def _flag(name: str, value: Any) -> bool:
         return bool(value)
     except Exception as error:  # from an array, or a class of the caller's
         raise ConfigError(f"{name} must be true or false, not {shown(value)}") from error
-
-
-def _read(name: str, value: Any, kind: type[N]) -> N:
-    """Return ``value`` as Python's own ``int`` or ``float``."""
-    fits = isinstance(value, Integral if kind is int else Real)
-    if not fits:
-        noun = "whole number" if kind is int else "number"
-        raise ConfigError(f"{name} must be a {noun}, not {shown(value)}")
-    try:
-        return kind(value)
-    except Exception as error:  # the number is too large, or of a class of the caller's
-        raise ConfigError(f"{name} cannot be read as a number ({error})") from error

@@ -22,7 +22,8 @@ def words(text: str) -> np.ndarray:
 
 @pytest.mark.parametrize(("counter", "key", "expected"), KNOWN)
 def test_philox_known_answers(counter: str, key: str, expected: str) -> None:
-    assert philox(words(counter), words(key)).tolist() == words(expected).tolist()
+    found = philox(words(counter)[:, None], words(key)[:, None])
+    assert [int(word[0]) for word in found] == words(expected).tolist()
 
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:

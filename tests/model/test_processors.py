@@ -1,6 +1,7 @@
 """Logits processors against a plain reference, one row and one token at a time."""
 
 import numpy as np
+import pytest
 import torch
 
 from ChatTTS.model import processors
@@ -70,30 +71,37 @@ def test_forbid_touches_its_rows_only() -> None:
 
 def test_draw_follows_the_probabilities() -> None:
     logits = torch.tensor([0.1, 0.0, 0.4, 0.5]).log().expand(10_000, 4)
-    uniform = (torch.arange(10_000) + 0.5) / 10_000
-    counts = processors.draw(logits, uniform).bincount(minlength=4)
+    bits = ((torch.arange(10_000) + 0.5) / 10_000 * 2**24).long()
+    counts = processors.draw(logits, bits).bincount(minlength=4)
     assert counts[1] == 0
     np.testing.assert_allclose(counts.numpy(), [1000, 0, 4000, 5000], atol=2)
 
 
 def test_draw_never_takes_the_impossible() -> None:
     logits = torch.tensor([-torch.inf, 0.0, -torch.inf, 0.0, -torch.inf])
-    edge = torch.tensor([0.0, 1.0 - 2.0**-24])
+    edge = torch.tensor([0, 2**24 - 1])
     assert processors.draw(logits.expand(2, 5), edge).tolist() == [1, 3]
 
 
-def test_whole_number_sums_are_exact_and_do_not_depend_on_the_other_rows() -> None:
-    probabilities = torch.randn(5, 4, 2000, generator=torch.manual_seed(3)).softmax(dim=-1)
-    sums = processors.whole_number_sums(probabilities)
-    expected = probabilities.double().cumsum(dim=-1)
-    assert (sums.double() - expected).abs().max() < 1e-7
-    assert (sums.diff(dim=-1) >= 0).all()
-    assert sums.dtype is torch.float32
-    whole = processors.whole_number_sums(probabilities.double())
-    # The order makes no difference: what stands before and after an id adds up to all.
-    rest = processors.whole_number_sums(probabilities.double().flip(-1)).flip(-1)
-    own = (probabilities.double() * 2.0**52).floor() / 2.0**52
-    torch.testing.assert_close(whole + rest - own, whole[..., -1:].expand_as(whole), rtol=0, atol=0)
-    for row in range(5):
-        alone = processors.whole_number_sums(probabilities[row : row + 1])
-        assert torch.equal(alone[0], sums[row])
+@pytest.mark.parametrize(("size", "top_p", "kept"), [(10, 0.3, 4), (25, 0.36, 10), (40, 0.175, 8)])
+def test_ids_whose_sum_is_the_limit_are_judged_by_whole_numbers(
+    size: int, top_p: float, kept: int
+) -> None:
+    """In float32, 1 - ``top_p`` is a little below the sum of the equal ids that it drops."""
+    found = processors.keep_top(torch.zeros(2, size), torch.tensor([top_p]), torch.tensor([size]))
+    assert found.isfinite().sum(dim=-1).tolist() == [kept] * 2
+    assert found[:, -kept:].isfinite().all()
+
+
+def test_shares_of_the_largest_sum_do_not_overflow() -> None:
+    total = torch.tensor([2**62 + 12345])
+    for bits in (0, 1, 2**23 + 1, 2**24 - 1):
+        assert processors.share(total, torch.tensor([bits])).item() == int(total) * bits >> 24
+
+
+def test_log_probabilities_are_those_of_the_softmax() -> None:
+    logits = torch.randn(5, 4, 300, generator=torch.manual_seed(3)) * 4
+    ids = logits.argmin(dim=-1)
+    expected = logits.double().log_softmax(dim=-1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
+    found = processors.log_probabilities(logits, ids)
+    torch.testing.assert_close(found.double(), expected, rtol=0, atol=4e-6)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from dataclasses import replace
 
-from ...errors import ConfigError, EngineDeadError, GenerationError
+from ...errors import EngineDeadError, GenerationError
 from ...utils.device_loop import DeviceLoop
 from ...utils.locks import new_lock
 from ...utils.process_hooks import register_thread_owner
@@ -39,19 +39,16 @@ class RequestTracker:
     def add(self, output_queue: OutputQueue, request_ids: Sequence[str]) -> None:
         """Deliver the outputs of these requests to ``output_queue`` from now on.
 
-        Raises:
-            ConfigError: an unfinished request has one of the ids, or two of them are equal.
+        Args:
+            request_ids: none that is here already.
         """
-        names: set[str] = set()
-        for request_id in request_ids:
-            if request_id in self._queues or request_id in names:
-                raise ConfigError(
-                    f"the request id {request_id!r} is taken: give each request one of its own"
-                )
-            names.add(request_id)
         # In this order: an open queue can be discarded, even if Ctrl-C comes between the two.
-        self._open[output_queue] = names
+        self._open[output_queue] = set(request_ids)
         self._queues.update(dict.fromkeys(request_ids, output_queue))
+
+    def __contains__(self, request_id: object) -> bool:
+        """Return whether an unfinished request has this id."""
+        return request_id in self._queues
 
     def discard(self, output_queue: OutputQueue) -> None:
         """Forget a queue and its requests."""
@@ -187,7 +184,7 @@ class AsyncLLMEngine:
         with self._lock:
             if self._closed:
                 raise EngineDeadError("the engine was closed; load the model again")
-            groups = self.engine.new_groups(requests)
+            groups = self.engine.new_groups(requests, taken=self._tracker)
             # The tracker first: if Ctrl-C comes between the two, the caller abandons its queue,
             # and that aborts whatever was begun.
             self._tracker.add(output_queue, [request.request_id for request in requests])

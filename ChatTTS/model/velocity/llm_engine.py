@@ -6,13 +6,13 @@ import itertools
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
 import torch
 
-from ...errors import EngineDeadError, EngineUnavailableError
+from ...errors import ConfigError, EngineDeadError, EngineUnavailableError
 from ..draws import DrawKey, Pass
 from ..generation import NO_ATTENTION, GenerationRequest
 from ..sampling_params import SamplingParams
@@ -170,35 +170,35 @@ class LLMEngine:
             raise EngineUnavailableError(NO_ATTENTION)
         return checked
 
-    def new_groups(self, requests: Sequence[GenerationRequest]) -> list[SequenceGroup]:
+    def new_groups(
+        self, requests: Sequence[GenerationRequest], taken: Container[str] = ()
+    ) -> list[SequenceGroup]:
         """Return checked requests as :meth:`add_groups` takes them. This adds nothing.
 
+        Args:
+            taken: ids of requests that are to be added before these.
+
         Raises:
-            ConfigError: an id is that of an unfinished request.
+            ConfigError: an id is taken, or that of an unfinished request, or two are equal.
             EngineDeadError: the engine was closed, or an error ended it.
         """
         self._check_alive()
-        groups = [self._group(request) for request in requests]
-        for group in groups:
-            self._scheduler.check(group)
-        return groups
+        groups: dict[str, SequenceGroup] = {}
+        for request in requests:
+            name = request.request_id
+            if name in groups or name in taken or name in self._scheduler:
+                raise ConfigError(
+                    f"a request with the id {name!r} is not finished yet: give every request an "
+                    "id of its own"
+                )
+            groups[name] = self._group(request)
+        return list(groups.values())
 
     def add_groups(self, groups: Sequence[SequenceGroup]) -> None:
-        """Add requests of :meth:`new_groups`, all or none.
-
-        Raises:
-            ConfigError: an id is that of an unfinished request.
-        """
-        added: list[SequenceGroup] = []
-        try:
-            for group in groups:
-                self._scheduler.add(group)
-                added.append(group)
-        except BaseException:
-            for group in added:
-                self._scheduler.abort(group.request_id)
-            raise
-        self._outputs.open.update((group.request_id, group) for group in added)
+        """Add requests of :meth:`new_groups`."""
+        for group in groups:
+            self._scheduler.add(group)
+            self._outputs.open[group.request_id] = group
 
     def abort_request(self, request_id: str) -> RequestOutput | None:
         """End a request in any state, also while :meth:`execute` runs.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...config import Config, checked_heads
 from ...errors import ConfigError, GenerationError, TextError, VoiceError, shown
+from ...params import NumberRule
 from ..draws import DrawKey, Pass
 from ..generation import GenerationRequest, Listener, check_length
 from ..lora.names import check_known
@@ -20,6 +21,7 @@ from ..tokenizer import Prompt
 
 # The counter of a draw has 16 bits for the index of a sample.
 _MAX_SAMPLES = 2**16
+_PRIORITY = NumberRule(float, "a finite number", math.isfinite)
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -69,7 +71,7 @@ def checked_request(
         checked_heads(request.alignment_heads, model.gpt),
         check_known(request.adapter, adapters),
         _plain_id(request.request_id),
-        _plain_priority(request.priority),
+        _PRIORITY.read("priority", request.priority),
         _plain_listener(request.listener),
     )
 
@@ -129,16 +131,6 @@ def _plain_listener(given: Listener | None) -> Listener | None:
             f"{rate:g}"
         )
     return Listener(first, rate, bool(given.waits))
-
-
-def _plain_priority(given: float) -> float:
-    try:
-        number = float(given)
-    except Exception:  # from a class of the caller's, or the number is too large
-        number = math.nan
-    if not math.isfinite(number):
-        raise ConfigError(f"priority must be a finite number, not {shown(given)}")
-    return number
 
 
 def _check_key(key: DrawKey) -> None:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias
 
-from ...errors import ConfigError
 from ..draws import Pass
 from ..generation import NOT_FINITE, FinishReason
 from .block_manager import BlockSpaceManager
@@ -105,25 +104,15 @@ class Scheduler:
 
     # ------------------------------------------------------------ adding and aborting requests
 
-    def check(self, group: SequenceGroup) -> None:
-        """Check that :meth:`add` would accept a request.
-
-        Raises:
-            ConfigError: its id is that of an unfinished request.
-        """
-        if group.request_id in self._groups:
-            raise ConfigError(
-                f"a request with the id {group.request_id!r} is not finished yet: give every "
-                "request an id of its own"
-            )
+    def __contains__(self, request_id: object) -> bool:
+        """Return whether an unfinished request has this id."""
+        return request_id in self._groups
 
     def add(self, group: SequenceGroup) -> None:
-        """Add a request whose prompt fits the model and the KV cache (see ``checked_request``).
+        """Add a request that fits the model and the KV cache, under an id that is free.
 
-        Raises:
-            ConfigError: its id is that of an unfinished request. Nothing has changed then.
+        ``LLMEngine.new_groups`` checks both.
         """
-        self.check(group)
         length, max_new = group.prompt_length, group.request.sampling.max_new
         group.arrival = self._clock()
         # The id drawn from the last position that fits needs no place in the KV cache itself.

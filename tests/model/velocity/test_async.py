@@ -332,6 +332,8 @@ def test_to_abort_an_unknown_name_ends_no_later_request() -> None:
     engine.abort(late.request_id)
     wait = in_thread(lambda: stream(engine, late))
     wait_until(lambda: engine.metrics().waiting == 1)
+    with pytest.raises(ConfigError, match=late.request_id):  # although the loop has not added it
+        stream(engine, late)
     executor.let_go()
     wait().check(late)
     engine.abort(other.request_id)

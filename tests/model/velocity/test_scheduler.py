@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from ChatTTS.errors import ConfigError
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import FinishReason, GenerationRequest, Listener
 from ChatTTS.model.velocity import scheduler as scheduler_module
@@ -166,18 +165,6 @@ def test_ten_thousand_that_wait_cost_little_each(monkeypatch: pytest.MonkeyPatch
 
 
 # ---------------------------------------------------------------- requests that are refused
-
-
-def test_an_id_that_is_taken_is_refused_and_changes_nothing() -> None:
-    engine = Engine(num_blocks=5, max_positions=24)
-    engine.add(3)
-    before = engine.scheduler.stats
-    group = engine.requests.make(3, request_id="request-0")
-    with pytest.raises(ConfigError, match="request-0"):
-        engine.scheduler.add(group)
-    assert engine.scheduler.stats == before
-    engine.requests.made.remove(group)
-    engine.run()
 
 
 def test_an_id_can_be_used_again_once_its_request_ended() -> None:

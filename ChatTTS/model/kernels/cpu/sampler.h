@@ -1,5 +1,6 @@
 // Draws one id from the logits of one codebook, in the order of processors.py: temperature,
-// penalty, top-p, top-k, forbidden end, draw by inverting the cumulative distribution.
+// penalty, top-p, top-k, forbidden end, draw by inverting the cumulative distribution. Probabilities
+// are whole numbers, as there.
 #pragma once
 
 #include <algorithm>
@@ -39,12 +40,17 @@ inline void philox(uint32_t (&x)[4], uint32_t k0, uint32_t k1) {
   }
 }
 
-// Returns the number in [0, 1) of one draw; draws.py describes the counter.
-inline float uniform(const VelocityDraw& draw, int codebook) {
+// Returns the 24 random bits of one draw; draws.py describes the counter.
+inline int64_t random_bits(const VelocityDraw& draw, int codebook) {
   uint32_t x[4] = {uint32_t(draw.position), draw.stream | uint32_t(codebook / 4), draw.sample,
                    draw.utterance};
   philox(x, uint32_t(draw.seed), uint32_t(draw.seed >> 32));
-  return float(x[codebook % 4] >> 8) * 0x1p-24f;
+  return x[codebook % 4] >> 8;
+}
+
+// Returns total * bits / 2^24, rounded down, without overflowing products.
+inline int64_t share(int64_t total, int64_t bits) {
+  return (total >> 24) * bits + (((total & 0xFFFFFF) * bits) >> 24);
 }
 
 class LaneSampler {
@@ -118,26 +124,32 @@ class LaneSampler {
     for (float& x : x_) x = x != x ? 0.0f : std::min(std::max(x, -most), most);
   }
 
+  // Returns a probability as a whole number; that of the best id becomes 2^40. It is rounded up, so
+  // that a probability above zero has a weight above zero.
+  static int64_t weight(float p) { return int64_t(std::ceil(double(p) * 0x1p40)); }
+
   // Collects the most probable ids, best first, as many as top-p and top-k leave.
   void keep_top(const VelocityDraw& s) {
     const int size = int(x_.size());
     const float peak = *std::max_element(x_.begin(), x_.end());
     p_.resize(size);
-    const double total = exponentials(x_.data(), size, peak, p_.data());
+    exponentials(x_.data(), size, peak, p_.data());
+    weights_.resize(size);
     order_.resize(size);
-    for (int i = 0; i < size; ++i) order_[i] = i;
+    int64_t rest = 0;  // weight of the ids that are not kept so far
+    for (int i = 0; i < size; ++i) {
+      order_[i] = i;
+      rest += weights_[i] = weight(p_[i]);
+    }
+    // 1 - top_p is a multiple of 2^-24, so this is exact.
+    const int64_t limit = share(rest, int64_t((1 - s.top_p) * 0x1p24f));
     const auto below = [this](int a, int b) { return x_[a] != x_[b] ? x_[a] < x_[b] : a < b; };
     std::make_heap(order_.begin(), order_.end(), below);
     auto end = order_.end();
-    double above = 0;  // probability of the ids that are kept so far
     int kept = 0;
-    // Beside a very probable id the others sum to less than the precision of `above`.
-    const auto has_room = [&] {
-      return s.top_p < 1 ? 1 - above / total > 1 - s.top_p : p_[order_.front()] > 0;
-    };
-    while (kept < size && (kept < kMinKept || (kept < s.top_k && has_room()))) {
+    while (kept < size && (kept < kMinKept || (kept < s.top_k && rest > limit))) {
       std::pop_heap(order_.begin(), end, below);
-      above += p_[*--end];
+      rest -= weights_[*--end];
       ++kept;
     }
     order_.erase(order_.begin(), end);
@@ -150,7 +162,7 @@ class LaneSampler {
     if (end == order_.end()) return;
     order_.erase(end, order_.end());
     const float peak = x_[best()];
-    for (int id : order_) p_[id] = exponential(splat(x_[id] - peak))[0];
+    for (int id : order_) weights_[id] = weight(exponential(splat(x_[id] - peak))[0]);
   }
 
   int best() const {  // the first one of equals
@@ -159,18 +171,19 @@ class LaneSampler {
   }
 
   int random(const VelocityDraw& s, int codebook) const {
-    double total = 0;
-    for (int id : order_) total += p_[id];
-    const double target = double(uniform(s, codebook)) * total;
-    double reached = 0;
+    int64_t total = 0;
+    for (int id : order_) total += weights_[id];
+    const int64_t target = share(total, random_bits(s, codebook));
+    int64_t reached = 0;
     for (int id : order_) {
-      reached += p_[id];
+      reached += weights_[id];
       if (reached > target) return id;
     }
     return order_.back();
   }
 
   std::vector<float> x_, p_;
+  std::vector<int64_t> weights_;
   std::vector<int> order_;
 };
 

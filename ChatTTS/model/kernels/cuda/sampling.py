@@ -1,10 +1,7 @@
 """Draws of the codes of a step, with one program for each row and codebook.
 
 The kernel applies the steps of :mod:`ChatTTS.model.sampling` in the order given there, and draws
-equal ids. Its twin calls that module.
-
-Probabilities are integers here (fixed point). Their sums are exact in any order of summation. So a
-cumulative distribution never falls, and an impossible id is never drawn.
+equal ids. Its twin calls that module, and draws from vocabularies that are too large for a program.
 
 There is no sort. Ids are ordered by unique keys: the bits of the logit, then the id. The lowest key
 that is kept is found by bisection. This works because the higher a bound is, the less likely top-p
@@ -26,7 +23,7 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...draws import key_words, uniforms_of_words
+from ...draws import key_words, philox
 from ...processors import MIN_KEPT, PENALTY_WINDOW, count_repetitions
 from ...sampling import Draw, SamplingTensors, draw_ids
 from .philox import uniform_bits
@@ -168,14 +165,16 @@ def draw_codes(
 def draw_codes_torch(
     logits: Tensor, state: DrawState, end: int, ids: Tensor, logprobs: Tensor, finite: Tensor
 ) -> None:
-    """Compute :func:`draw_codes` in plain torch, with the sampling of the standard engine."""
+    """Compute :func:`draw_codes` with operators of torch, for at most 2**22 ids.
+
+    The host does not wait for the device.
+    """
     rows, num_codebooks, vocabulary = logits.shape
     window = state.window[:rows].transpose(1, 2).long()  # [rows, num_codebooks, 16]
     counts = count_repetitions(window, vocabulary).long()
     powers = state.penalties[:rows].unsqueeze(1).expand(-1, num_codebooks, -1)
     number = state.generated[:rows]
-    words = state.words[:rows].cpu().numpy().view(np.uint32).astype(np.uint64)
-    drawn, logprobs[:], sound = draw_ids(
+    drawn, logprobs[:rows], sound = draw_ids(
         logits,
         SamplingTensors(
             state.temperature[:rows].unsqueeze(-1),
@@ -184,11 +183,26 @@ def draw_codes_torch(
         ),
         powers.gather(2, counts),
         torch.where(number < state.min_new[:rows], end, -1),
-        uniforms_of_words(words, number.cpu().numpy().astype(np.uint64), num_codebooks),
+        random_bits_of(state.words[:rows], number, num_codebooks),
     )
-    ids.copy_(drawn)
+    ids[:rows] = drawn
     finite[:rows] = sound
-    state.window[torch.arange(rows), (number % PENALTY_WINDOW).long()] = ids
+    places = (number % PENALTY_WINDOW).long()[:, None, None].expand(-1, 1, num_codebooks)
+    state.window[:rows].scatter_(1, places, ids[:rows].unsqueeze(1))
+
+
+def random_bits_of(words: Tensor, positions: Tensor, num_codebooks: int) -> Tensor:
+    """Return what :func:`~ChatTTS.model.draws.random_bits` returns, on the device.
+
+    Args:
+        words: int32 [rows, 5], bit patterns of a draw's key; see :class:`DrawState`.
+        positions: int32 [rows].
+        num_codebooks: of a row.
+    """
+    low, high, stream, sample, utterance = (words.long() & 0xFFFFFFFF).unsqueeze(-1).unbind(1)
+    groups = torch.arange((num_codebooks + 3) // 4, device=words.device)
+    out = philox((positions.long()[:, None], stream | groups, sample, utterance), (low, high))
+    return torch.stack(out, dim=-1).flatten(1)[:, :num_codebooks] >> 8
 
 
 @triton.jit(do_not_specialize=["end"])

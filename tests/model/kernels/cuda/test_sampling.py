@@ -31,7 +31,6 @@ from ChatTTS.model.kernels.cuda.sampling import (
 )
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.sampling_params import SamplingParams
-from ChatTTS.model.velocity.backends.cuda.text_draws import draw_texts
 from ChatTTS.model.velocity.backends.torch.sampler import TorchSampler
 
 from ....support.draw_cases import PLAIN, ZERO_SEED, make_key, make_rows
@@ -164,7 +163,7 @@ def test_rows_of_no_sequence_draw_something() -> None:
     assert finite.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("draw", [draw_codes, draw_codes_torch, draw_texts])
+@pytest.mark.parametrize("draw", [draw_codes, draw_codes_torch])
 def test_each_draw_reads_every_setting(draw: Callable[..., object]) -> None:
     """A new sampling rule has a place in the refine pass on a GPU as well."""
     source = getsource(draw)

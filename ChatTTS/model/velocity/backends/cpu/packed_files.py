@@ -24,7 +24,7 @@ from torch import Tensor
 from .....errors import OutOfThreadsError
 from .....utils.kept_files import KeptFolder, UnsafeFileError
 from .....utils.process_hooks import finish_before_exit, start_thread
-from .fingerprint import PageChecksum
+from .....weights.fingerprint import PageChecksum
 
 logger = logging.getLogger(__name__)
 

@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from .....errors import OutOfThreadsError
 from .....utils.kept_files import KeptFolder
 from .....utils.progress import progress
+from .....weights.fingerprint import PageChecksum, fingerprint
 from ....kernels.cpu.library import ALIGNMENT, Team
 from ....llama.config import MATRICES
 from ....llama.shard import Shard
 from ....llama.weights import LayerWeights, LlamaFile
-from .fingerprint import PageChecksum, fingerprint
 from .packed_files import PackedFile, warn_not_kept
 
 # Smaller models are packed so fast that a file is not worth it.

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from ....cuda.failures import on_host
-from ....kernels.cuda.sampling import DrawState, draw_codes, pack_draws
+from ....kernels.cuda.sampling import DrawState, draw_codes, draw_codes_torch, pack_draws
 from ....sampling import Draw
 from ...loaded_model import Drawn
-from .text_draws import draw_texts
 
 # A program of the kernel holds all logits of a codebook in registers. Text vocabularies are larger.
 _MAX_IDS = 4096
@@ -22,7 +21,7 @@ def draw_ids_of(
     logits: Tensor, state: DrawState, end: int, ids: Tensor, logprobs: Tensor, finite: Tensor
 ) -> None:
     """Draw with the kernel if it can hold the vocabulary; see ``draw_codes`` for the arguments."""
-    draw = draw_codes if logits.shape[2] <= _MAX_IDS else draw_texts
+    draw = draw_codes if logits.shape[2] <= _MAX_IDS else draw_codes_torch
     draw(logits, state, end, ids, logprobs, finite)
 
 

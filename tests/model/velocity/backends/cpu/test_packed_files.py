@@ -12,8 +12,8 @@ import pytest
 
 from ChatTTS.model.kernels.cpu.library import Team
 from ChatTTS.model.velocity.backends.cpu import packing
-from ChatTTS.model.velocity.backends.cpu.fingerprint import PageChecksum
 from ChatTTS.utils.kept_files import UNFINISHED
+from ChatTTS.weights.fingerprint import PageChecksum
 
 from .....support.mutation import changed_bytes
 from .....support.native_tools import run_python

@@ -35,7 +35,7 @@ from .....support.velocity_fakes import Joined, run_all
 from .....support.waiting import wait_until
 
 from ChatTTS.model.kernels.cuda import prompt_attention  # isort: skip
-from ChatTTS.model.velocity.backends.cuda.text_draws import draw_texts  # isort: skip
+from ChatTTS.model.kernels.cuda.sampling import draw_codes_torch  # isort: skip
 from ChatTTS.model.velocity.backends.cuda import decode_steps as decode, sampler  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeInput, DecodeSteps  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.operations import TritonOperations  # isort: skip
@@ -365,7 +365,7 @@ def test_a_request_that_waits_for_blocks_does_not_hold_up_running_ones(
 
 def draw_as_large(logits: torch.Tensor, *rest: Any) -> None:
     """Draw texts as from a vocabulary that is too large for the kernel."""
-    draw: Any = draw_texts if logits.shape[1] == 1 else sampler.draw_ids_of
+    draw: Any = draw_codes_torch if logits.shape[1] == 1 else sampler.draw_ids_of
     draw(logits, *rest)
 
 

@@ -194,6 +194,16 @@ def test_of_equal_ids_the_later_is_kept_and_the_first_is_best(kernel: Subject) -
         assert_like_the_reference(kernel, signs.contiguous(), rows)
 
 
+def test_equal_ids_whose_sum_is_the_limit_are_kept_alike(kernel: Subject) -> None:
+    """The last bit of a sum of floating-point numbers would decide."""
+    none = np.zeros((0, 1), dtype=np.int32)
+    for size, top_p in ((10, 0.3), (25, 0.36), (40, 0.175)):
+        sampling = replace(PLAIN, temperature=(1.0,), top_p=top_p)
+        keys = [DrawKey(seed, Pass.REFINE) for seed in range(kernel.few(40, 6))]
+        rows = [Draw(sampling, key, 0, none, size) for key in keys]
+        assert_like_the_reference(kernel, torch.zeros(len(rows), 1, size), rows)
+
+
 @pytest.mark.parametrize(
     "extreme",
     [

@@ -13,7 +13,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from .....weights.tensor_file import TensorFile
+from .tensor_file import TensorFile
 
 _PIECE = 4096
 _PAGE = 512  # words

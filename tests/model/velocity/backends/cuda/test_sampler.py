@@ -1,4 +1,4 @@
-"""Draws of text ids in integers: the ids of the reference, and bits that no other row changes."""
+"""Draws from large vocabularies: the ids of the reference, and bits that no other row changes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,15 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ChatTTS.model.draws import uniforms
-from ChatTTS.model.kernels.cuda.sampling import DrawState, pack_draws
+from ChatTTS.model.kernels.cuda.sampling import (
+    DrawState,
+    draw_codes_torch,
+    pack_draws,
+    random_bits_of,
+)
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.velocity.backends.cuda import sampler
 from ChatTTS.model.velocity.backends.cuda.sampler import TritonSampler
-from ChatTTS.model.velocity.backends.cuda.text_draws import _random_bits, draw_texts
 from ChatTTS.model.velocity.backends.torch.sampler import TorchSampler
 
 from .....support.draw_cases import PLAIN, make_key, make_rows
@@ -39,7 +43,7 @@ def draw(logits: Tensor, state: DrawState, end: int) -> tuple[Tensor, Tensor, Te
     ids = torch.full((rows, 1), -1, dtype=torch.int32, device=DEVICE)
     logprobs = torch.zeros(rows, 1, device=DEVICE)
     finite = torch.full((rows,), 7, dtype=torch.uint8, device=DEVICE)
-    draw_texts(logits.to(DEVICE), state, end, ids, logprobs, finite)
+    draw_codes_torch(logits.to(DEVICE), state, end, ids, logprobs, finite)
     return ids.cpu(), logprobs.cpu(), finite.cpu()
 
 
@@ -59,9 +63,9 @@ def test_the_sampler_takes_them_for_large_vocabularies(monkeypatch: pytest.Monke
 
     def counted(logits: Tensor, *rest: Any) -> None:
         calls.append(len(logits))
-        draw_texts(logits, *rest)
+        draw_codes_torch(logits, *rest)
 
-    monkeypatch.setattr(sampler, "draw_texts", counted)
+    monkeypatch.setattr(sampler, "draw_codes_torch", counted)
     logits, rows = make_rows(5, 12, (1, 8192))  # a size at which rows align as they do alone
     together = TritonSampler()(logits.to(DEVICE), rows)
     assert calls == [12]
@@ -91,7 +95,7 @@ def test_only_integers_are_summed() -> None:
     state = make_state(rows)
     with _Sums() as sums:
         draw(logits, state, rows[0].end)
-    assert sums.seen == {torch.int64, torch.bool}
+    assert sums.seen == {torch.int64}
 
 
 def test_random_bits_are_those_of_the_host() -> None:
@@ -101,8 +105,9 @@ def test_random_bits_are_those_of_the_host() -> None:
     none = np.zeros((0, 1), dtype=np.int32)
     plain = replace(PLAIN, temperature=(1.0,))
     state = make_state([Draw(plain, k, at, none, 5) for k, at in zip(keys, positions, strict=True)])
-    found = _random_bits(state.words, state.generated).cpu().numpy() * 2.0**-24
-    np.testing.assert_array_equal(found, uniforms(keys, positions, 1))
+    for num_codebooks in (1, 4, 6):
+        found = random_bits_of(state.words, state.generated, num_codebooks).cpu().numpy()
+        np.testing.assert_array_equal(found * 2.0**-24, uniforms(keys, positions, num_codebooks))
 
 
 def test_the_window_holds_the_last_ids_and_a_bad_row_is_marked() -> None:

@@ -375,3 +375,21 @@ def test_requests_are_lines(serve: FakeServe, capfd: pytest.CaptureFixture[str],
 def test_quiet(serve: FakeServe, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "-q"]) == 0
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("--data-parallel-size", "2"),
+        ("--ray-address", "auto"),
+        ("--idle-unload", "5"),
+        ("--distributed-executor-backend", "ray"),
+    ],
+)
+def test_a_process_for_the_model_excludes_other_options(
+    other: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", "--model-process", *other]) == 2
+    told = capsys.readouterr().err
+    assert "--model-process" in told
+    assert other[0] in told

@@ -43,6 +43,7 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("$5.20", "five dollars and twenty cents"),
         ("$5.00 and $0.00", "five dollars and zero cents"),
         ("$1 or $0.50", "one dollar or fifty cents"),
+        ("HK$0.50 or A$5.50", "fifty Hong Kong cents or five Australian dollars and fifty cents"),
         ("$1,000.50", "one thousand dollars and fifty cents"),
         ("£15.50 and €20", "fifteen pounds and fifty pence and twenty euros"),
         ("$1.5 million, $3M", "one point five million dollars, three million dollars"),
@@ -50,6 +51,7 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("5€, 25¢", "five euros, twenty five cents"),
         # dates and times
         ("on 2024-05-03", "on the third of may twenty twenty four"),
+        ("27-Aug-02 to 3-May-2021", "August twenty seventh, o two to May third, twenty twenty one"),
         ("May 3rd, 2024", "May third, twenty twenty four"),
         ("Oct. 3", "October third"),
         ("the 3rd of May", "the third of May"),

@@ -47,10 +47,18 @@ def say_day(year: str, month: str, day: str) -> str:
 
 def _short(match: re.Match[str]) -> str:
     """Return a date of two digits each, with the month first: 11/17/05."""
+    return f"{MONTH_NAMES[int(match['month']) - 1]} {_day(match)}, {_short_year(match['year'])}"
+
+
+def _short_year(year: str) -> str:
+    return f"o {english_number(year[1])}" if year[0] == "0" else english_number(year)
+
+
+def _hyphened(match: re.Match[str]) -> str:
+    """Return a day between hyphens: 27-Aug-02."""
     year = match["year"]
-    said = f"o {english_number(year[1])}" if year[0] == "0" else english_number(year)
-    name = MONTH_NAMES[int(match["month"]) - 1]
-    return f"{name} {english_ordinal(str(int(match['day'])))}, {said}"
+    said = english_year(year) if len(year) == 4 else _short_year(year)
+    return f"{_month(match)} {_day(match)}, {said}"
 
 
 def _dashed(match: re.Match[str]) -> str:
@@ -98,6 +106,12 @@ NUMERIC_DATES = (
         r"(?<![\w/.-])(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])/(?P<year>\d\d)"
         r"(?![\w/])",
         _short,
+    ),
+    span(
+        "months between hyphens",
+        rf"(?<![\w.-])(?P<day>0?[1-9]|[12]\d|3[01])-{_MONTH}-"
+        r"(?P<year>(?:1[1-9]|20)\d\d|\d\d)(?![\w-])",
+        _hyphened,
     ),
     span(
         "days behind a hyphen",

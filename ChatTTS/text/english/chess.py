@@ -11,7 +11,7 @@ _WORDS = {
     "K": "king", "Q": "queen", "R": "rook", "B": "bishop", "N": "knight", "x": "takes",
     "=": "becomes", "+": "check", "#": "mate", "O-O-O": "castles long", "O-O": "castles",
 }  # fmt: skip
-_MOVE = r"(?:[KQRBN]?[a-h]?[1-8]?x?[a-h][1-8](?:=[QRBN])?|O-O(?:-O)?)[+#]?"
+_MOVE = r"(?:(?:[KQRBN][a-h]?[1-8]?x?|[a-h]x)?[a-h][1-8](?:=[QRBN])?|O-O(?:-O)?)[+#]?"
 # Of a game: a number or a second move stands beside it, since "B2" and "e4" are other names, too.
 _GAME = re.compile(
     rf"\d\.{{1,3}}\s?{_MOVE}(?!\w)|\b[KQRBN][a-h]?x?[a-h][1-8]\b.{{1,40}}\b[a-h][1-8]\b"

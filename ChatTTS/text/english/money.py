@@ -16,6 +16,7 @@ class _Currency(NamedTuple):
     many: str
     one_part: str = ""
     parts: str = ""
+    country: str = ""
 
 
 _DOLLAR = _Currency("dollar", "dollars", "cent", "cents")
@@ -47,7 +48,8 @@ _COUNTRIES = {
 
 
 def _named(country: str, currency: _Currency) -> _Currency:
-    return currency._replace(one=f"{country} {currency.one}", many=f"{country} {currency.many}")
+    one, many = f"{country} {currency.one}", f"{country} {currency.many}"
+    return currency._replace(one=one, many=many, country=f"{country} ")
 
 
 _CROWN = _Currency("krone", "kroner")
@@ -167,7 +169,8 @@ def _amount(amount: str, scale: str | None, currency: _Currency) -> str:
         said.append(f"{english_number(str(major))} {currency.one if major == 1 else currency.many}")
     if minor or not major:
         part = currency.one_part if minor == 1 else currency.parts
-        said.append(f"{english_number(str(minor))} {part}")
+        country = "" if major else currency.country  # "fifty Hong Kong cents"
+        said.append(f"{english_number(str(minor))} {country}{part}")
     return " and ".join(said)
 
 

@@ -172,7 +172,7 @@ class WaveformAssembler(AssemblingCall):
 
     @property
     def lead(self) -> float:
-        """Seconds of sound that the listener of each unfinished text still has to play."""
+        """The least seconds of sound that the listener of an unfinished text still has to play."""
         with self.worker.lock:
             current = [buffer.current for buffer in self._buffers]
             return min((job.decoder.lead for job in current if job is not None), default=0.0)

@@ -147,8 +147,7 @@ class DecodeWorker:
         self._compute_lock = compute_lock
         self._max_frames = max_frames
         self._loop = loop or DeviceLoop("decoding")
-        self._hands_over_later = loop is not None
-        self._patience = 1 if loop is None else _PATIENCE
+        self._shares_loop = loop is not None
         self._clients: WeakSet[DecodeClient] = WeakSet()
         self.lock = new_rlock()
         self._reset()
@@ -162,9 +161,9 @@ class DecodeWorker:
         self._runs: set[DecodeRun] = set()
         self._held: set[DecodeRun] = set()
         self._held_looked_at = 0.0
-        # Runs with news that may wait, and the turns until they are advanced.
+        # Runs with news that may wait; they are advanced once in so many turns, which are counted.
         self._patient: dict[DecodeRun, None] = {}
-        self._patient_turns = 0
+        self._turns = 0
         self._launched: _Batch | None = None
         self._closed = False
 
@@ -247,7 +246,7 @@ class DecodeWorker:
             self._launched = _Batch(batch, self._compute_lock.run(lambda: _launch(batch)))
         except BaseException as error:  # every client must hear of it, else it would wait for ever
             self._fail(batch, error)
-        if not self._hands_over_later:
+        if not self._shares_loop:
             self._hand_over()
         return 0.0
 
@@ -267,9 +266,10 @@ class DecodeWorker:
         for run in dict.fromkeys([*(self._held if may_have_room else ()), *patient, *wakes]):
             if run is None or run not in self._runs:
                 continue
-            if self._patience > 1 and run not in patient and run.is_patient:
+            if self._shares_loop and run not in patient and run.is_patient:
                 self._patient[run] = None
                 continue
+            self._patient.pop(run, None)
             state = run.advance()
             (self._held.add if state is RunState.HELD else self._held.discard)(run)
             if state is RunState.OVER:
@@ -278,8 +278,8 @@ class DecodeWorker:
 
     def _patient_due(self) -> dict[DecodeRun, None]:
         """Take the patient runs with news in the turns in which they are advanced."""
-        self._patient_turns = (self._patient_turns + 1) % self._patience
-        if self._patient_turns:
+        self._turns += 1
+        if self._turns % _PATIENCE:
             return {}
         patient, self._patient = self._patient, {}
         return patient

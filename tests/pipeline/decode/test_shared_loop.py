@@ -167,9 +167,23 @@ def test_a_turn_comes_at_once_while_a_patient_run_has_news(worker: DecodeWorker)
     patient = FakeRun(is_patient=True)
     worker.begin(patient)
     worker.look_at(patient)
-    pauses = []
-    while not patient.advanced:
+    pauses = [worker.turn()]
+    while not patient.advanced and pauses[-1] == 0:
         pauses.append(worker.turn())
+    assert patient.advanced == 1
     assert set(pauses[:-1]) <= {0}
     assert pauses[-1] is not None
     assert pauses[-1] > 0
+
+
+def test_a_run_that_is_advanced_leaves_no_patient_one_behind(worker: DecodeWorker) -> None:
+    run = FakeRun(is_patient=True)
+    worker.begin(run)
+    worker.look_at(run)
+    worker.turn()
+    assert run.advanced == 0
+    run._is_patient = False
+    worker.look_at(run)
+    worker.turn()
+    assert run.advanced == 1
+    assert worker.turn() != 0

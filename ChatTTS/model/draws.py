@@ -76,10 +76,10 @@ def key_words(key: DrawKey) -> tuple[int, int, int, int, int]:
     return low, high, stream, sample, utterance
 
 
-def uniforms(
+def random_bits(
     keys: Sequence[DrawKey], positions: Sequence[int], num_codebooks: int
-) -> NDArray[np.float32]:
-    """Return one number in [0, 1) for each row and codebook, of 24 random bits.
+) -> NDArray[np.int64]:
+    """Return 24 random bits for each row and codebook.
 
     Args:
         keys: one for each row.
@@ -87,16 +87,8 @@ def uniforms(
         num_codebooks: number of codebooks (1 for text).
 
     Returns:
-        float32 of shape (rows, num_codebooks).
+        Whole numbers from 0 to 2**24 - 1, of shape (rows, num_codebooks).
     """
-    bits = random_bits(keys, positions, num_codebooks)
-    return (bits * 2.0**-24).astype(np.float32)
-
-
-def random_bits(
-    keys: Sequence[DrawKey], positions: Sequence[int], num_codebooks: int
-) -> NDArray[np.int64]:
-    """Return the bits of :func:`uniforms`, whole numbers from 0 to 2**24 - 1."""
     words = np.array([key_words(key) for key in keys], dtype=np.uint64)
     groups = np.arange((num_codebooks + 3) // 4, dtype=np.uint64)
     low, high, stream, sample, utterance = words.T[:, :, None]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ChatTTS.model.draws import DrawKey, Pass, philox, uniforms
+from ChatTTS.model.draws import DrawKey, Pass, philox, random_bits
 
 # Known answers of Philox-4x32-10 from the authors' Random123 distribution.
 ONES = " ".join(["ffffffff"] * 4)
@@ -28,8 +28,8 @@ def test_philox_known_answers(counter: str, key: str, expected: str) -> None:
 
 def test_a_row_does_not_depend_on_its_neighbours() -> None:
     keys = [DrawKey(seed, Pass.CODE) for seed in (1, 2, 3)]
-    together = uniforms(keys, [5, 9, 0], num_codebooks=4)
-    alone = uniforms([keys[1]], [9], num_codebooks=4)
+    together = random_bits(keys, [5, 9, 0], num_codebooks=4)
+    alone = random_bits([keys[1]], [9], num_codebooks=4)
     assert together[1].tolist() == alone[0].tolist()
 
 
@@ -44,18 +44,19 @@ def test_every_part_of_the_counter_counts() -> None:
         DrawKey(7, Pass.CODE, 1, 2, 1),
         DrawKey(7, Pass.CODE, 1, 1, 2),
     ]
-    numbers = uniforms([*keys, base], [3] * len(keys) + [4], num_codebooks=6)
+    numbers = random_bits([*keys, base], [3] * len(keys) + [4], num_codebooks=6)
     assert len(set(numbers.flatten().tolist())) == numbers.size
 
 
 def test_negative_seeds_are_their_64_bits() -> None:
-    first, second = (uniforms([DrawKey(s, Pass.CODE)], [0], 4) for s in (-1, 2**64 - 1))
+    first, second = (random_bits([DrawKey(s, Pass.CODE)], [0], 4) for s in (-1, 2**64 - 1))
     assert first.tolist() == second.tolist()
 
 
 def test_numbers_are_uniform_and_below_one() -> None:
-    numbers = uniforms([DrawKey(0, Pass.CODE)] * 5000, list(range(5000)), num_codebooks=4)
-    assert numbers.dtype == np.float32
+    bits = random_bits([DrawKey(0, Pass.CODE)] * 5000, list(range(5000)), num_codebooks=4)
+    assert bits.dtype == np.int64
+    numbers = (bits * 2.0**-24).astype(np.float32)
     assert numbers.min() >= 0
     assert numbers.max() < 1
     counts, _ = np.histogram(numbers, bins=20, range=(0, 1))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ChatTTS.model.draws import uniforms
+from ChatTTS.model.draws import random_bits
 from ChatTTS.model.kernels.cuda.sampling import (
     DrawState,
     draw_codes_torch,
@@ -107,7 +107,7 @@ def test_random_bits_are_those_of_the_host() -> None:
     state = make_state([Draw(plain, k, at, none, 5) for k, at in zip(keys, positions, strict=True)])
     for num_codebooks in (1, 4, 6):
         found = random_bits_of(state.words, state.generated, num_codebooks).cpu().numpy()
-        np.testing.assert_array_equal(found * 2.0**-24, uniforms(keys, positions, num_codebooks))
+        np.testing.assert_array_equal(found, random_bits(keys, positions, num_codebooks))
 
 
 def test_the_window_holds_the_last_ids_and_a_bad_row_is_marked() -> None:

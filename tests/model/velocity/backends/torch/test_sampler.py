@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ChatTTS.config import EmbedConfig
-from ChatTTS.model.draws import DrawKey, Pass, uniforms
+from ChatTTS.model.draws import DrawKey, Pass, random_bits
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.sampling import Draw
@@ -271,7 +271,7 @@ def test_a_row_is_drawn_as_if_it_were_alone(subject: Subject, form: tuple[int, i
 @pytest.mark.parametrize("temperature", [1e-12, 0.01, 1.0])
 def test_the_number_zero_takes_no_impossible_id(subject: Subject, temperature: float) -> None:
     key = DrawKey(ZERO_SEED, Pass.CODE)
-    assert uniforms([key], [0], 4)[0, 3] == 0
+    assert random_bits([key], [0], 4)[0, 3] == 0
     logits = torch.linspace(0, 300, 626).expand(1, 4, 626)
     sampling = replace(PLAIN, temperature=(temperature,) * 4)
     rows = [Draw(sampling, key, 0, np.zeros((0, 4), dtype=np.int32), 625)]

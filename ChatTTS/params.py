@@ -37,7 +37,7 @@ _LARGEST = 2**31 - 1  # most frames or samples of a field of LowLatency
 
 @dataclass(frozen=True)
 class NumberRule(Generic[N]):
-    """What a number among settings must be.
+    """The condition that a number among settings has to meet.
 
     Attributes:
         kind: of the number.

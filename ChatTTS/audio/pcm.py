@@ -21,16 +21,29 @@ def to_int16(samples: Any) -> NDArray[np.int16]:
     Raises:
         AudioError: the samples have NaN or infinity, or are no numbers.
     """
-    scaled = np.rint(to_float(samples, "samples") * _FULL_SCALE)
-    values: NDArray[np.int16] = np.clip(scaled, -_FULL_SCALE, _FULL_SCALE - 1).astype(np.int16)
-    return values
+    return _scaled(to_float(samples, "samples")).astype(np.int16)
 
 
-def to_pcm_bytes(samples: Any) -> bytes:
-    """Return ``samples`` as little-endian signed 16-bit bytes (``s16le``); see ``to_int16``."""
-    return to_int16(samples).astype("<i2").tobytes()
+def pcm_bytes(samples: Samples) -> bytes:
+    """Return finite float32 samples as little-endian signed 16-bit bytes (``s16le``).
+
+    See ``to_int16`` for the values.
+    """
+    return _scaled(samples).astype("<i2").tobytes()
+
+
+def _scaled(samples: Samples) -> Samples:
+    """Return whole numbers of 16 bits; one array is made, in which all is computed."""
+    scaled = np.empty_like(samples)
+    np.multiply(samples, np.float32(_FULL_SCALE), out=scaled)
+    np.rint(scaled, out=scaled)
+    np.maximum(scaled, np.float32(-_FULL_SCALE), out=scaled)
+    np.minimum(scaled, np.float32(_FULL_SCALE - 1), out=scaled)
+    return scaled
 
 
 def count_clipped(samples: Samples) -> int:
     """Return how many samples are beyond [-1, 1]."""
+    if not samples.size or max(samples.max(), -samples.min()) <= 1.0:  # nearly always
+        return 0
     return int(np.count_nonzero(np.abs(samples) > 1.0))

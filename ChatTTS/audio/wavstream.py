@@ -13,8 +13,8 @@ from ..errors import AudioError
 from ..mark import Mark, mark_of
 from .files import check_target
 from .marking import info_chunk
-from .pcm import count_clipped, to_pcm_bytes
-from .samples import SAMPLE_RATE, StrPath, check_rate, to_mono
+from .pcm import count_clipped, pcm_bytes
+from .samples import SAMPLE_RATE, Samples, StrPath, check_rate, to_mono
 
 log = logging.getLogger(__name__)
 
@@ -53,10 +53,13 @@ class PCMWriter:
             AudioError: the samples cannot be used, or the writer is closed.
             OSError: the stream refuses, for instance because its reader has ended.
         """
+        self.append(to_mono(samples, "samples"))
+
+    def append(self, chunk: Samples) -> None:
+        """Append samples that were checked, finite float32 ``(n,)``: see :meth:`write`."""
         if self._closed:
             raise AudioError("the writer is closed; nothing more can be written")
-        chunk = to_mono(samples, "samples")
-        self._write_chunk(to_pcm_bytes(chunk))
+        self._write_chunk(pcm_bytes(chunk))
         self._stream.flush()
         self.samples_written += chunk.size
         self._clipped += count_clipped(chunk)

@@ -14,7 +14,7 @@ import soundfile
 import soxr
 from numpy.typing import NDArray
 
-from ChatTTS.audio.pcm import to_int16, to_pcm_bytes
+from ChatTTS.audio.pcm import pcm_bytes, to_int16
 from ChatTTS.errors import AudioError
 from ChatTTS.serving.encoding import Encoder, Format
 
@@ -116,7 +116,7 @@ class TestExactFormats:
     def test_pcm(self) -> None:
         samples = voice() * 8  # some of it is clipped
         assert np.abs(samples).max() > 1
-        assert whole(Format.PCM, samples) == to_pcm_bytes(samples)
+        assert whole(Format.PCM, samples) == pcm_bytes(samples)
 
     def test_wav(self) -> None:
         data = whole(Format.WAV, voice(), 16_000)
@@ -348,7 +348,7 @@ class TestTempo:
             assert changed.any()
 
     def test_normal_speed_leaves_every_sample(self) -> None:
-        assert whole(Format.PCM, voice(), speed=1) == to_pcm_bytes(voice())
+        assert whole(Format.PCM, voice(), speed=1) == pcm_bytes(voice())
 
     @pytest.mark.parametrize("speed", [0, 0.24, 4.01, -1, float("nan"), float("inf"), "1", True])
     def test_speeds_out_of_range(self, speed: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ChatTTS.serving.errors import DeadlineError
 from ChatTTS.serving.http.layers import BodyMiddleware
@@ -19,7 +19,7 @@ async def stream(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def run(send: Send, patience: float) -> None:
+async def run(send: Send, patience: float, app: ASGIApp = stream) -> None:
     """Answer a request without a body, whose client stays connected."""
     requests: list[Message] = [{"type": "http.request", "body": b"", "more_body": False}]
 
@@ -28,9 +28,7 @@ async def run(send: Send, patience: float) -> None:
             await asyncio.Event().wait()
         return requests.pop()
 
-    inlet = BodyMiddleware(
-        stream, lambda path: 0, parts=lambda path: 0, seconds=60, patience=patience
-    )
+    inlet = BodyMiddleware(app, lambda path: 0, parts=lambda path: 0, seconds=60, patience=patience)
     await inlet({"type": "http", "path": "/", "headers": []}, receive, send)
 
 
@@ -41,6 +39,34 @@ def test_a_client_that_takes_nothing_is_cut_off() -> None:
 
     with pytest.raises(DeadlineError, match="read nothing"):
         asyncio.run(run(send, patience=0.02))
+
+
+def test_so_is_one_that_takes_nothing_of_what_is_told_then() -> None:
+    refusals: list[DeadlineError] = []
+
+    async def stubborn(scope: Scope, receive: Receive, send: Send) -> None:
+        for _ in range(2):
+            with pytest.raises(DeadlineError) as refusal:
+                await stream(scope, receive, send)
+            refusals.append(refusal.value)
+
+    async def send(message: Message) -> None:
+        if message.get("more_body"):
+            await asyncio.Event().wait()
+
+    asyncio.run(asyncio.wait_for(run(send, patience=0.02, app=stubborn), 60))
+    assert len(refusals) == 2
+
+
+def test_a_part_that_comes_late_is_not_sent_late() -> None:
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.1)
+        await stream(scope, receive, send)
+
+    async def send(message: Message) -> None:
+        await asyncio.sleep(0)
+
+    asyncio.run(run(send, patience=0.05, app=slow))
 
 
 def test_each_part_has_its_own_time_limit() -> None:

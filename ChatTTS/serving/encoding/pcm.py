@@ -23,8 +23,8 @@ class PlainWriter:
         self._writer = WavWriter(self._buffer, sample_rate) if is_wav else PCMWriter(self._buffer)
 
     def push(self, samples: Samples) -> bytes:
-        """Return the bytes of float32 (n,), clipped to [-1, 1]."""
-        self._writer.write(samples)
+        """Return the bytes of finite float32 (n,), clipped to [-1, 1]."""
+        self._writer.append(samples)
         return self._buffer.take()
 
     def finish(self) -> bytes:

@@ -268,10 +268,13 @@ class _BufferedRequest:
         self._receive, self._send, self._patience = receive, send, patience
         self._has_answered = False
         self._disconnected = asyncio.Event()
+        self._sending: _Sending | None = None
+        self._look: asyncio.TimerHandle | None = None
 
     async def run(self, app: ASGIApp, scope: Scope) -> None:
         work = asyncio.ensure_future(app(scope, self._receive_body, self._send_parts))
         watch = asyncio.ensure_future(self._watch())
+        self._look_at_sending()
         try:
             await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
             if not (work.done() or self._has_answered):
@@ -280,6 +283,8 @@ class _BufferedRequest:
             if not work.cancelled():
                 work.result()
         finally:
+            if self._look is not None:
+                self._look.cancel()
             watch.cancel()
             work.cancel()
             await asyncio.gather(work, watch, return_exceptions=True)
@@ -289,6 +294,20 @@ class _BufferedRequest:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self._disconnected.set()
+
+    def _look_at_sending(self) -> None:
+        """Cancel a task that has sent one part for too long; look again when the next one may.
+
+        One timer for a response costs less than a deadline for each of its parts.
+        """
+        loop = asyncio.get_running_loop()
+        since = now = loop.time()
+        if (sending := self._sending) is not None:
+            since = sending.since
+            if now - since >= self._patience:
+                sending.is_stalled, since = True, now
+                sending.task.cancel()
+        self._look = loop.call_at(since + self._patience, self._look_at_sending)
 
     async def _receive_body(self) -> Message:
         piece = await anext(self._pieces, None)
@@ -308,9 +327,30 @@ class _BufferedRequest:
         body: bytes = message["body"]
         for start in range(0, len(body), _PART_BYTES):
             part = {**message, "body": body[start : start + _PART_BYTES]}
+            self._sending = sending = _Sending()
             try:
-                with anyio.fail_after(self._patience):
-                    await self._send(part)
-            except TimeoutError as error:
+                await self._send(part)
+            except asyncio.CancelledError:
+                if not sending.is_stalled:
+                    raise
                 reason = f"the client read nothing of the response for {self._patience:g} s"
-                raise DeadlineError(reason) from error
+                raise DeadlineError(reason) from None
+            finally:
+                self._sending = None
+
+
+class _Sending:
+    """A part that is being sent.
+
+    Attributes:
+        since: the beginning, on the loop's clock.
+        task: the task that sends it.
+        is_stalled: whether the task was cancelled because it took too long.
+    """
+
+    __slots__ = ("is_stalled", "since", "task")
+
+    def __init__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.since, self.task, self.is_stalled = task.get_loop().time(), task, False

@@ -204,7 +204,7 @@ class Speech(AsyncIterator[Piece]):
                 if self.record.samples or not self._may_replace(error):
                     raise self._backend.client_error(error) from error
                 self._cached, piece = [], silence()
-            if not self.request.word_times:
+            if piece.words and not self.request.word_times:
                 piece = replace(piece, words=())  # a guard finds them, too
             if self._is_cacheable:
                 self._delivered.append(piece)

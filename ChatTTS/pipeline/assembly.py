@@ -166,16 +166,18 @@ class WaveformAssembler(AssemblingCall):
     @property
     def is_far_ahead(self) -> bool:
         """Return whether all unfinished texts have more frames than the consumer needs soon."""
+        if not self.is_bounded:
+            return False
         with self.worker.lock:
             unfinished = [b.generated for b in self._buffers if b.current is not None]
-            return self.is_bounded and min(unfinished, default=0) >= _GENERATED_AHEAD
+            return min(unfinished, default=0) >= _GENERATED_AHEAD
 
     @property
     def lead(self) -> float:
         """The least seconds of sound that the listener of an unfinished text still has to play."""
         with self.worker.lock:
             current = [buffer.current for buffer in self._buffers]
-            return min((job.decoder.lead for job in current if job is not None), default=0.0)
+            return min([job.decoder.lead for job in current if job is not None], default=0.0)
 
     @property
     def is_bounded(self) -> bool:
@@ -185,8 +187,10 @@ class WaveformAssembler(AssemblingCall):
     @property
     def is_over(self) -> bool:
         """Return whether no more frames are taken."""
-        ended = self.is_left or self._error is not None
-        return ended or not any(buffer.jobs for buffer in self._buffers)
+        if self.is_left or self._error is not None:
+            return True
+        open_texts = [buffer for buffer in self._buffers if buffer.jobs]
+        return not open_texts
 
     def _drop(self) -> None:
         self.worker.drop(self._jobs.values())

@@ -182,7 +182,10 @@ class WaveformBuffer:
     @property
     def current(self) -> UtteranceJob | None:
         """The utterance that is being decoded; ``None`` where all are complete."""
-        return next((job for job in self.jobs if not job.decoder.is_complete), None)
+        for job in self.jobs:  # a generator would cost more than all else here
+            if not job.decoder.is_complete:
+                return job
+        return None
 
     @property
     def has_room(self) -> bool:

@@ -37,7 +37,7 @@ class Synthesizer:
         self.samples_per_frame = 2 * self.hop
         self._given = decoder
 
-    @property
+    @cached_property
     def reach(self) -> int:
         """Mel frames on each side of a sample that it depends on."""
         return self.mel_decoder.reach + self.vocoder.reach

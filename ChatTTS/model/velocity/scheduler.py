@@ -230,7 +230,7 @@ class Scheduler:
         admits = not pauses_admission and self._queues.may_start()
         if admits and not self._may_start_ahead(len(moving)):
             return None
-        remaining = (seq.group.limit - len(seq.ids) - seq.drawing for seq in moving)
+        remaining = [seq.group.limit - len(seq.ids) - seq.drawing for seq in moving]
         steps = self._with_blocks(moving, 1 if admits else min((max_steps, *remaining)))
         if not steps:
             return None

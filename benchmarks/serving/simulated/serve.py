@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 # The host of a GPU computes nothing that threads would share.
@@ -20,12 +19,12 @@ os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 def main() -> int:
     from ChatTTS.cli import main as chattts
-    from ChatTTS.config import Config
 
     from ...common.random_checkpoint import temporary_checkpoint
     from .device import Counters
     from .model_process import VARIABLE
     from .patches import simulate, simulate_model_process
+    from .sizes import host_config
     from .steps import H100
 
     file, *options = sys.argv[1:]
@@ -34,21 +33,7 @@ def main() -> int:
         simulate_model_process()
     else:
         simulate(H100, Counters.in_file(Path(file), "w+"))
-    # Rows of the published width go from the engine to the decoder, and its layers have the
-    # published reach. What no processor computes here is small.
-    sizes = Config()
-    config = replace(
-        sizes,
-        gpt=replace(sizes.gpt, num_hidden_layers=1, intermediate_size=64),
-        decoder=replace(sizes.decoder, hidden=8, bn_dim=8),
-        dvae=replace(
-            sizes.dvae,
-            encoder=replace(sizes.dvae.encoder, hidden=8, bn_dim=8),
-            decoder=replace(sizes.dvae.decoder, hidden=8, bn_dim=8),
-        ),
-        vocos=replace(sizes.vocos, dim=8, intermediate_dim=8),
-    )
-    with temporary_checkpoint(config, seed=0) as folder:
+    with temporary_checkpoint(host_config(), seed=0) as folder:
         ours = ["--model", str(folder), "--device", "cpu", "--dtype", "bfloat16"]
         return chattts(["serve", *options, *ours])
 

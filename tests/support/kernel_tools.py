@@ -50,11 +50,27 @@ def _sum_in_one_order(self: Any, given: Any) -> Any:
     )
 
 
+_patched: set[str] = set()
+
+
+def _call_within_a_launch(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Call a function of a kernel.
+
+    The interpreter would patch Triton's language in each such call, which takes longer than the
+    computing. A launch has done that; other modules that a function sees stay patched.
+    """
+    if self.fn.__module__ not in _patched:
+        _patched.add(self.fn.__module__)
+        return _CALL(self, *args, **kwargs)
+    return self.rewrite()(*args, **kwargs)
+
+
 if DEVICE.type == "cpu" and not EMULATED:
     try:
-        from triton.runtime.interpreter import InterpreterBuilder, ReduceOps
+        from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, ReduceOps
     except ImportError:  # no Triton: its tests are skipped
         pass
     else:
         InterpreterBuilder.create_dot = _dot_in_one_order
         _SUM, ReduceOps.sum = ReduceOps.sum, _sum_in_one_order
+        _CALL, InterpretedFunction.__call__ = InterpretedFunction.__call__, _call_within_a_launch

@@ -2,7 +2,6 @@
 
 The order is that of the published model: temperature, repetition penalty, top-p, top-k, forbidden
 end; then a draw. The standard engine and velocity's ``TorchSampler`` call :func:`draw_rows`. The
-draws of large vocabularies on a GPU call :func:`draw_ids`, which does not wait for a device. The
 C++ and CUDA kernels are tested against it.
 """
 

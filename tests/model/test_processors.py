@@ -1,10 +1,16 @@
 """Logits processors against a plain reference, one row and one token at a time."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from ChatTTS.model import processors
+from ChatTTS.model.sampling import draw_rows
+
+from ..support.draw_cases import make_rows
 
 
 def reference_penalty(logits: list[float], history: list[int], penalty: float) -> list[float]:
@@ -105,3 +111,25 @@ def test_log_probabilities_are_those_of_the_softmax() -> None:
     expected = logits.double().log_softmax(dim=-1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
     found = processors.log_probabilities(logits, ids)
     torch.testing.assert_close(found.double(), expected, rtol=0, atol=4e-6)
+
+
+class _Sums(TorchDispatchMode):
+    """A mode that notes the dtypes that are summed."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.seen: set[torch.dtype] = set()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if any(name in str(func) for name in ("sum", "softmax", "mean")):
+            self.seen.add(args[0].dtype)
+        return func(*args, **(kwargs or {}))
+
+
+def test_only_integers_are_summed() -> None:
+    """A GPU adds floating-point numbers in an order that is not always the same."""
+    with _Sums() as sums:
+        draw_rows(*make_rows(6, 3, (1, 400)))
+    assert sums.seen == {torch.int64}

@@ -152,17 +152,20 @@ def _prompt_rows() -> None:
     _check(found, prompt_attention.attend_prompts_torch(*given, max_positions=560))
 
 
-def _draws(ids: int) -> None:
+def _draws(ids: int, num_codebooks: int = 4) -> None:
     """Draw twice from ``ids`` ids."""
     results = []
-    logits = 3 * _random(3, 4, ids, dtype=torch.float32)
+    logits = 3 * _random(3, num_codebooks, ids, dtype=torch.float32)
     for draw in (draw_codes, draw_codes_torch):
-        state = DrawState.zeros(3, 4, torch.device("cpu"))
+        state = DrawState.zeros(3, num_codebooks, torch.device("cpu"))
         state.temperature[1:] = 0.7
         state.top_p[:] = 0.7
         state.top_k[:] = 20
+        state.penalties[:] = 1.5 ** torch.arange(17)
+        state.window[:] = logits.argmax(dim=2, keepdim=True).transpose(1, 2)
         state.words[:] = torch.arange(15).view(3, 5).int()
-        drawn, logprobs = torch.zeros(3, 4, dtype=torch.int32), torch.zeros(3, 4)
+        drawn = torch.zeros(3, num_codebooks, dtype=torch.int32)
+        logprobs = torch.zeros(3, num_codebooks)
         finite = torch.zeros(3, dtype=torch.uint8)
         draw(logits, state, ids - 1, drawn, logprobs, finite)
         results.append((drawn, logprobs))
@@ -185,4 +188,5 @@ SCENARIOS: dict[str, Scenario] = {
     "prompt-rows": _prompt_rows,
     "draws": partial(_draws, 626),
     "draws-of-few": partial(_draws, 21),
+    "draws-of-many": partial(_draws, 2100, 1),
 }

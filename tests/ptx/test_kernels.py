@@ -30,6 +30,7 @@ KERNELS = (
     "sampling",
     "step_results",
     "text_attention",
+    "text_draws",
 )
 
 

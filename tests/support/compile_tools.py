@@ -211,6 +211,7 @@ def launch_little(dtype: torch.dtype) -> None:
         llama, _ = _steps(PUBLISHED, 32, dtype, (1,), **given)
         llama.forward(_prompt(128, PUBLISHED, 32), llama.new_pool(4))
     _products(dtype)
+    _draws()
     _standard_path(PUBLISHED, dtype, (20,))
 
 
@@ -304,9 +305,9 @@ def _standard_path(shape: LlamaShape, dtype: torch.dtype, batches: tuple[int, ..
 
 
 def _draws() -> None:
-    """Launch draws outside of recorded steps, of codes and of the ids of a small text model."""
+    """Launch draws outside of recorded steps, of codes and of text ids."""
     for rows in (1, 3):
-        for num_codebooks, vocabulary in ((CODEBOOKS, CODES), (1, 4096)):
+        for num_codebooks, vocabulary in ((CODEBOOKS, CODES), (1, TEXT_IDS)):
             sampling = SamplingParams.from_params(
                 InferCodeParams(temperature=[1.0] * num_codebooks), num_codebooks
             )

@@ -1,13 +1,9 @@
-"""Draws of the codes of a step, with one program for each row and codebook.
+"""Draws of a step in one launch, with one program for each row and codebook.
 
-The kernel applies the steps of :mod:`ChatTTS.model.sampling` in the order given there, and draws
-equal ids. Its twin calls that module, and draws from vocabularies that are too large for a program.
-
-There is no sort. Ids are ordered by unique keys: the bits of the logit, then the id. The lowest key
-that is kept is found by bisection. This works because the higher a bound is, the less likely top-p
-and top-k are to drop all ids below it. Bisection needs comparisons and sums of integers alone, on
-which Triton's interpreter and compiler agree exactly. It usually takes 10 to 20 rounds; a compiled
-sort takes 55 exchanges for 1024 ids.
+The kernels apply the steps of :mod:`ChatTTS.model.sampling` in the order given there, and draw
+equal ids. Their twin calls that module. The kernel of this module holds all logits of a codebook in
+registers; ``text_draws.py`` has that of larger vocabularies. The bisection of ``draw_rules.py``
+usually takes 10 to 20 rounds here; a compiled sort takes 55 exchanges for 1024 ids.
 """
 
 from __future__ import annotations
@@ -26,10 +22,22 @@ from torch import Tensor
 from ...draws import key_words, philox
 from ...processors import MIN_KEPT, PENALTY_WINDOW, count_repetitions
 from ...sampling import Draw, SamplingTensors, draw_ids
-from .philox import uniform_bits
+from .draw_rules import (
+    COUNTED_BITS,
+    UNIT,
+    bounded,
+    drawn_share,
+    heated,
+    lowest_kept,
+    most_dropped,
+    ordered,
+    penalised,
+    weights_of,
+)
+from .text_draws import draw_from_many
 
-# Binary digits of the fixed point; fewer if a large vocabulary leaves less room in 64 bits.
-_DIGITS = 40
+# Ids that a program of the large kernel looks at together.
+_PART = 2048
 
 
 @dataclass(frozen=True)
@@ -118,8 +126,7 @@ def draw_codes(
     ``state.generated`` does not change: the code that runs the step increases it.
 
     Args:
-        logits: float32 [rows, num_codebooks, vocabulary], contiguous; at most 2**15 ids. A few
-            thousand are better, because one program holds them all.
+        logits: float32 [rows, num_codebooks, vocabulary], contiguous; at most 2**22 ids.
         state: settings and history of these rows; it may have more rows than ``logits``.
         end: the id that is forbidden while ``generated`` is below ``min_new``.
         ids: int32 [rows, num_codebooks], contiguous; receives the drawn ids.
@@ -131,11 +138,7 @@ def draw_codes(
     rows, num_codebooks, vocabulary = logits.shape
     if not rows:
         return
-    block = triton.next_power_of_2(vocabulary)
-    id_bits = block.bit_length() - 1
-    # The sum of all weights (high bits) and the count of all ids (low bits) must fit into 62 bits.
-    digits = min(_DIGITS, 61 - 2 * id_bits)
-    _draw_codes[(rows, num_codebooks)](
+    given = (
         logits,
         state.temperature,
         state.top_p,
@@ -149,26 +152,37 @@ def draw_codes(
         logprobs,
         finite,
         end,
-        num_codebooks,
-        vocabulary,
-        block,
-        id_bits,
-        float(2**digits),
-        PENALTY_WINDOW,
-        MIN_KEPT,
+    )
+    rules = COUNTED_BITS, UNIT, PENALTY_WINDOW, MIN_KEPT
+    block = triton.next_power_of_2(vocabulary)
+    if vocabulary <= 2**COUNTED_BITS:
         # Few ids take one warp. More warps would hold the same ids, and one might store into the
         # window before another has read it, since no sum crosses warps.
-        num_warps=1 if block <= 32 else min(max(block // 256, 4), 32),
+        warps = 1 if block <= 32 else 4
+        sizes = num_codebooks, vocabulary, block
+        _draw_codes[(rows, num_codebooks)](*given, *sizes, *rules, num_warps=warps)
+        return
+    padded = triton.cdiv(vocabulary, _PART) * _PART
+    changed = logits.new_empty(rows, num_codebooks, padded)
+    nearby = ids.new_empty(rows, num_codebooks, 2**COUNTED_BITS)
+    draw_from_many[(rows, num_codebooks)](
+        *given,
+        changed,
+        nearby,
+        num_codebooks,
+        vocabulary,
+        padded,
+        _PART,
+        block.bit_length() - 1,
+        *rules,
+        num_warps=16,
     )
 
 
 def draw_codes_torch(
     logits: Tensor, state: DrawState, end: int, ids: Tensor, logprobs: Tensor, finite: Tensor
 ) -> None:
-    """Compute :func:`draw_codes` with operators of torch, for at most 2**22 ids.
-
-    The host does not wait for the device.
-    """
+    """Compute :func:`draw_codes` with operators of torch."""
     rows, num_codebooks, vocabulary = logits.shape
     window = state.window[:rows].transpose(1, 2).long()  # [rows, num_codebooks, 16]
     counts = count_repetitions(window, vocabulary).long()
@@ -223,8 +237,8 @@ def _draw_codes(
     num_codebooks: tl.constexpr,
     vocabulary: tl.constexpr,
     block: tl.constexpr,
-    id_bits: tl.constexpr,
-    scale: tl.constexpr,
+    counted_bits: tl.constexpr,
+    unit: tl.constexpr,
     history: tl.constexpr,
     min_kept: tl.constexpr,
 ) -> None:
@@ -249,42 +263,39 @@ def _draw_codes(
     plain = tl.where(all_sound > 0, plain, 0.0)
 
     temperature = tl.load(temperatures + row * num_codebooks + codebook)
-    greedy = temperature == 0.0
-    x = tl.div_rn(plain, tl.where(greedy, 1.0, temperature))
     counts = tl.zeros([block], dtype=tl.int32)
     for slot in tl.static_range(history):
         lately = tl.load(windows + (row * history + slot) * num_codebooks + codebook)
         counts += (tokens == lately).to(tl.int32)
     factor = tl.load(penalties + row * (history + 1) + counts)
-    x = tl.where(x > 0.0, tl.div_rn(x, factor), x * factor)
-    # An extreme penalty overflows; the draw needs finite numbers. -0.0 becomes 0.0, since the two
-    # are equal but their bits differ.
-    x = tl.where((x != x) | (x == 0.0), 0.0, x)
-    x = tl.minimum(tl.maximum(x, -3.4028234663852886e38), 3.4028234663852886e38)
-
-    top_p = tl.load(top_ps + row)
-    top_k = tl.load(top_ks + row)
-    weights = _weights(tl.where(real, x, float("-inf")), scale)
-    kept = _kept(x, weights, tokens, real, top_p, top_k, vocabulary, id_bits, min_kept)
+    x = bounded(penalised(heated(plain, temperature), factor))
+    masked = tl.where(real, x, float("-inf"))
+    weights = weights_of(masked, tl.max(masked, axis=0), unit)
+    keys = (ordered(x) << counted_bits) + tokens
+    least = tl.min(tl.where(real, keys, 0x7FFFFFFFFFFFFFFF), axis=0)
+    low = lowest_kept(
+        keys,
+        weights,
+        real,
+        least,
+        tl.max(tl.where(real, keys, -0x7FFFFFFFFFFFFFFF), axis=0) + 1,
+        least * 0,
+        least * 0 + vocabulary,
+        least * 0,
+        most_dropped(tl.sum(weights, axis=0), tl.load(top_ps + row)),
+        tl.load(top_ks + row),
+        vocabulary,
+        min_kept,
+        counted_bits,
+    )
     allowed = (tokens != end) | (number >= tl.load(min_news + row))
-    x = tl.where(kept & allowed, x, float("-inf"))
+    x = tl.where(real & (keys >= low) & allowed, x, float("-inf"))
 
     best = tl.min(tl.where(x == tl.max(x, axis=0), tokens, block), axis=0)
-    weights = _weights(x, scale)
-    key = words + row * 5
-    bits = uniform_bits(
-        number,
-        tl.load(key + 2),
-        tl.load(key + 3),
-        tl.load(key + 4),
-        tl.load(key),
-        tl.load(key + 1),
-        codebook,
-    )
-    # The first id whose cumulative weight exceeds the target always has a weight above zero.
-    target = _share(tl.sum(weights, axis=0), bits)
+    weights = weights_of(x, tl.max(x, axis=0), unit)
+    target = drawn_share(tl.sum(weights, axis=0), words, row, number, codebook)
     drawn = tl.sum((tl.cumsum(weights, axis=0) <= target).to(tl.int32), axis=0)
-    chosen = tl.where(greedy, best, drawn)
+    chosen = tl.where(temperature == 0.0, best, drawn)
 
     masked = tl.where(real, plain, float("-inf"))
     peak = tl.max(masked, axis=0)
@@ -295,67 +306,3 @@ def _draw_codes(
     tl.store(windows + (row * history + number % history) * num_codebooks + codebook, chosen)
     if codebook == 0:
         tl.store(finite + row, all_sound.to(tl.uint8))
-
-
-@triton.jit
-def _weights(x: tl.tensor, scale: tl.constexpr) -> tl.tensor:
-    """Return the probabilities as int64 weights; the greatest probability becomes ``scale``.
-
-    They are rounded up, so that a probability above zero in float32 has a weight above zero. Once
-    the end is forbidden, such an id may be the only one left.
-    """
-    return tl.ceil(tl.exp(x - tl.max(x, axis=0)) * scale).to(tl.int64)
-
-
-@triton.jit
-def _share(total: tl.tensor, bits: tl.tensor) -> tl.tensor:
-    """Return ``total`` times ``bits`` times 2**-24, rounded down, without overflowing products."""
-    return (total >> 24) * bits + (((total & 0xFFFFFF) * bits) >> 24)
-
-
-@triton.jit
-def _kept(
-    x: tl.tensor,
-    weights: tl.tensor,
-    tokens: tl.tensor,
-    real: tl.tensor,
-    top_p: tl.tensor,
-    top_k: tl.tensor,
-    vocabulary: tl.constexpr,
-    id_bits: tl.constexpr,
-    min_kept: tl.constexpr,
-) -> tl.tensor:
-    """Return which ids top-p and top-k keep, bool [block].
-
-    Both drop ids from the bottom of an ascending order, in which the larger id is the higher one of
-    two with equal logits. All ids below a bound can be dropped if the highest of them can be; top-p
-    judges that one by the weight of all ids below the bound. If all ids below a bound can be
-    dropped, then so can all ids below every lower bound.
-    """
-    pattern = x.to(tl.int32, bitcast=True)
-    ascending = tl.where(pattern >= 0, pattern, pattern ^ 0x7FFFFFFF)
-    keys = (ascending.to(tl.int64) << id_bits) + tokens
-
-    # Weight and count share one number, so that one sum adds up both.
-    marked = tl.where(real, (weights << (id_bits + 1)) + 1, 0)
-    # 1 - top_p is a multiple of 2**-24 wherever top_p lies in [0, 1], so this is exact.
-    limit = _share(tl.sum(weights, axis=0), ((1.0 - top_p) * 16777216.0).to(tl.int64))
-
-    # All ids below ``low`` can be dropped, but not all below ``high``. When a single id is left
-    # between the two, it is the lowest that is kept.
-    low = tl.min(tl.where(real, keys, 0x7FFFFFFFFFFFFFFF), axis=0)
-    high = tl.max(tl.where(real, keys, -0x7FFFFFFFFFFFFFFF), axis=0) + 1
-    below_low = low * 0
-    below_high = below_low + vocabulary
-    while below_high - below_low > 1:
-        middle = (low + high) >> 1
-        sums = tl.sum(tl.where(keys < middle, marked, 0), axis=0)
-        below = sums & ((2 << id_bits) - 1)
-        rank = vocabulary - below + 1  # of the highest id below the middle; the best has rank 1
-        outside = ((sums >> (id_bits + 1)) <= limit) | (rank > top_k)
-        dropped = (below == 0) | (outside & (rank > min_kept))
-        low = tl.where(dropped, middle, low)
-        below_low = tl.where(dropped, below, below_low)
-        high = tl.where(dropped, high, middle)
-        below_high = tl.where(dropped, below_high, below)
-    return real & (keys >= low)

@@ -1,4 +1,4 @@
-"""The kernel and the state of the CUDA sampler.
+"""The kernels and the state of the CUDA sampler.
 
 The contract of all samplers is tested in ``velocity/backends/torch/test_sampler.py``.
 """
@@ -28,6 +28,7 @@ from ChatTTS.model.kernels.cuda.sampling import (
     draw_codes,
     draw_codes_torch,
     pack_draws,
+    random_bits_of,
 )
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.sampling_params import SamplingParams
@@ -103,13 +104,16 @@ def test_random_numbers_are_the_hosts_bit_for_bit() -> None:
     expected = random_bits(keys, positions, 6)
     assert expected[0, 3] == 0
     np.testing.assert_array_equal(found.cpu().numpy(), expected)
+    twins = random_bits_of(state.words, state.generated, 6)
+    np.testing.assert_array_equal(twins.cpu().numpy(), expected)
 
 
-def test_the_twin_does_all_that_the_kernel_does() -> None:
-    logits, rows = make_rows(31, 6, CODE)
+@pytest.mark.parametrize(("count", "form"), [(6, CODE), (2, (2, 1100))])
+def test_the_twin_does_all_that_the_kernel_does(count: int, form: tuple[int, int]) -> None:
+    logits, rows = make_rows(31, count, form)
     logits = logits.to(DEVICE)
-    logits[2, 1, 7] = math.nan
-    found, expected = make_state(rows), make_state(rows)
+    logits[count // 3, 1, 7] = math.nan
+    found, expected = make_state(rows, form[0]), make_state(rows, form[0])
     outputs = draw(logits, found, rows[0].end)
     given = [torch.empty_like(output, device=DEVICE) for output in outputs]
     draw_codes_torch(logits, expected, rows[0].end, *given)

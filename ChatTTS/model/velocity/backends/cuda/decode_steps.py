@@ -22,19 +22,16 @@ from ....cuda.failures import patience, wait_for
 from ....cuda.graphs import Recorder, Recording
 from ....draws import Pass
 from ....embed import Embed, RowKind
-from ....kernels.cuda.sampling import DrawState, pack_draws
+from ....kernels.cuda.sampling import DrawState, draw_codes, pack_draws
 from ....kernels.cuda.step_results import result_width, store_results
 from ....sampling import Draw
 from ...input_batch import HeadSet
 from ...layers import Llama
 from ...plan import Pending, StepResult
 from .operations import AttentionMetadata, TritonOperations
-from .sampler import draw_ids_of
 from .slots import SlotMap, SlotRows
 from .text_attention import PlanAttention, TextAttention
 
-# Rows of texts that are drawn at a time: their vocabulary is large.
-_DRAWN_TEXTS = 64
 # Plans in flight: the host makes the next one while the device carries out the last one.
 DEPTH = 2
 # The most steps of a plan. With more of them the host has less to do, and new requests wait longer.
@@ -350,20 +347,9 @@ class DecodeSteps:
         adapter_of = self._adapter_of[:rows] if adapted else None
         places, x = self._places(rows), llama.operations.embed(*given)
         hiddens = llama.normed(llama.apply_layers(x, places, self._pool, kept, adapter_of))
-        if self._is_code:
-            logits = self._embed.code_logits(hiddens).contiguous()
-            draw_ids_of(logits, self._state, self._end, ids, logprobs, finite)
-        else:
-            for start in range(0, rows, _DRAWN_TEXTS):
-                part = slice(start, min(start + _DRAWN_TEXTS, rows))
-                logits = self._embed.text_logits(hiddens[part])
-                state = DrawState(
-                    **{
-                        each.name: getattr(self._state, each.name)[part]
-                        for each in fields(DrawState)
-                    }
-                )
-                draw_ids_of(logits, state, self._end, ids[part], logprobs[part], finite[part])
+        heads = self._embed.code_logits if self._is_code else self._embed.text_logits
+        logits = heads(hiddens).contiguous()
+        draw_codes(logits, self._state, self._end, ids, logprobs, finite)
         store_results(
             hiddens,
             ids,

@@ -35,8 +35,6 @@ from .....support.velocity_fakes import Joined, run_all
 from .....support.waiting import wait_until
 
 from ChatTTS.model.kernels.cuda import prompt_attention  # isort: skip
-from ChatTTS.model.kernels.cuda.sampling import draw_codes_torch  # isort: skip
-from ChatTTS.model.velocity.backends.cuda import decode_steps as decode, sampler  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeInput, DecodeSteps  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.operations import TritonOperations  # isort: skip
 
@@ -363,16 +361,7 @@ def test_a_request_that_waits_for_blocks_does_not_hold_up_running_ones(
     assert engine.metrics().used_blocks == 0
 
 
-def draw_as_large(logits: torch.Tensor, *rest: Any) -> None:
-    """Draw texts as from a vocabulary that is too large for the kernel."""
-    draw: Any = draw_codes_torch if logits.shape[1] == 1 else sampler.draw_ids_of
-    draw(logits, *rest)
-
-
-@pytest.mark.parametrize("large", [False, True], ids=["small vocabulary", "large vocabulary"])
-def test_joins_and_leaves_do_not_stop_the_pipeline(
-    monkeypatch: pytest.MonkeyPatch, large: bool
-) -> None:
+def test_joins_and_leaves_do_not_stop_the_pipeline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next plan is made before the last one's result is known, and ids stay those of before.
 
     Two requests for frames go on, while short ones for frames and for texts join them and leave.
@@ -399,8 +388,6 @@ def test_joins_and_leaves_do_not_stop_the_pipeline(
     expected = run(make_engine()[0])
     take_triton(monkeypatch)
     use_twins(monkeypatch)
-    if large:
-        monkeypatch.setattr(decode, "draw_ids_of", draw_as_large)
     engine, executor = make_engine()
     found = run(engine)
     for each in lasting + short:

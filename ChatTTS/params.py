@@ -68,6 +68,34 @@ class NumberRule(Generic[N]):
         return number
 
 
+def read_numbers(
+    owner: object, rules: Mapping[str, NumberRule[int] | NumberRule[float]], of: str = ""
+) -> None:
+    """Make the numbers of a new frozen object Python's own, since shared threads read them.
+
+    Args:
+        rules: of its fields, by name.
+        of: what a message adds to the name of a field.
+
+    Raises:
+        ConfigError: a field is not what is wanted.
+    """
+    for name, rule in rules.items():
+        object.__setattr__(owner, name, rule.read(name + of, getattr(owner, name)))
+
+
+def read_flag(name: str, value: Any) -> bool:
+    """Return the value of a setting as true or false.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    try:
+        return bool(value)
+    except Exception as error:  # from an array, or a class of the caller's
+        raise ConfigError(f"{name} must be true or false, not {shown(value)}") from error
+
+
 PROBABILITY = NumberRule(float, "between 0 and 1", lambda number: 0 <= number <= 1)
 TEMPERATURE = NumberRule(float, "0 or more", lambda number: number >= 0)
 FACTOR = NumberRule(float, "above 0", lambda number: number > 0)
@@ -288,21 +316,12 @@ class LowLatency:
     fade: int = 256
 
     def __post_init__(self) -> None:
-        for name in ("first", "lookahead", "largest", "fade"):
-            self._require(name, isinstance(getattr(self, name), Integral), "a whole number")
-        self._require("growth", isinstance(self.growth, Real), "a number")
-        self._require("first", self.first >= 1, "at least 1")
-        self._require("lookahead", self.lookahead >= 1, "at least 1")
-        self._require("growth", self.growth > 1, "above 1")
-        self._require("largest", self.largest >= self.first, "at least first")
-        self._require("fade", 0 <= self.fade <= 256, "between 0 and 256")
-        for name in ("first", "lookahead", "growth", "largest"):
-            self._require(name, getattr(self, name) <= _LARGEST, f"at most {_LARGEST}")
-
-    def _require(self, name: str, holds: bool, rule: str) -> None:
-        if not holds:
-            found = shown(getattr(self, name))
-            raise ConfigError(f"{name} of LowLatency must be {rule}, not {found}")
+        read_numbers(self, _LOW_LATENCY_RULES, " of LowLatency")
+        if self.largest < self.first:
+            raise ConfigError(
+                f"largest of LowLatency must be at least first, not {self.largest}: first is "
+                f"{self.first}"
+            )
 
     def chunks(self, reach: float) -> Iterator[tuple[int, int]]:
         """Yield the chunks before the stream becomes exact.
@@ -322,6 +341,16 @@ class LowLatency:
             size = min(size * self.growth, self.largest)
 
 
+_FRAMES = NumberRule(int, f"at least 1 and at most {_LARGEST}", lambda n: 1 <= n <= _LARGEST)
+_LOW_LATENCY_RULES: Mapping[str, NumberRule[int] | NumberRule[float]] = {
+    "first": _FRAMES,
+    "lookahead": _FRAMES,
+    "growth": NumberRule(float, f"above 1 and at most {_LARGEST}", lambda n: 1 < n <= _LARGEST),
+    "largest": _FRAMES,
+    "fade": NumberRule(int, "between 0 and 256", lambda n: 0 <= n <= 256),
+}
+
+
 def as_low_latency(value: bool | LowLatency | Mapping[str, Any]) -> LowLatency | None:
     """Return the settings for an object, a dict of its fields, or ``True``; None for ``False``.
 
@@ -331,10 +360,7 @@ def as_low_latency(value: bool | LowLatency | Mapping[str, Any]) -> LowLatency |
     if isinstance(value, bool):
         return LowLatency() if value else None
     given = as_params(LowLatency, value)
-    # Plain numbers, since a shared thread uses them.
-    return LowLatency(
-        **{f.name: _plain(f.name, getattr(given, f.name)) for f in fields(LowLatency)}
-    )
+    return LowLatency(**{f.name: getattr(given, f.name) for f in fields(LowLatency)})
 
 
 def as_params(kind: type[Q], value: Q | Mapping[str, Any] | None) -> Q:

@@ -11,13 +11,16 @@ The four output words belong to the four codebooks of the group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..errors import ConfigError, shown
+from ..params import NumberRule, read_numbers
 
 # Of Philox: the multipliers of its rounds, and what its key grows by.
 _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
@@ -34,13 +37,45 @@ class Pass(IntEnum):
 
 @dataclass(frozen=True)
 class DrawKey:
-    """Everything that a request's draws depend on, except the position and the codebook."""
+    """Everything that a request's draws depend on, except the position and the codebook.
+
+    Attributes:
+        seed: any whole number; its lowest 64 bits count.
+        utterance: of 32 bits.
+        sample, attempt: of 16 bits.
+
+    Raises:
+        ConfigError: a value is invalid; the message names it.
+    """
 
     seed: int
     kind: Pass
     utterance: int = 0
     sample: int = 0
     attempt: int = 0
+
+    def __post_init__(self) -> None:
+        read_numbers(self, _KEY_RULES, " of a draw key")
+        try:
+            kind = Pass(self.kind)
+        except Exception as error:
+            raise ConfigError(
+                f"kind of a draw key must be a Pass, not {shown(self.kind)}"
+            ) from error
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "seed", self.seed % 2**64)
+
+
+def _of_bits(bits: int) -> NumberRule[int]:
+    return NumberRule(int, f"from 0 to {2**bits - 1}", lambda number: 0 <= number < 2**bits)
+
+
+_KEY_RULES: Mapping[str, NumberRule[int]] = {
+    "seed": NumberRule(int, "a whole number", lambda _: True),
+    "utterance": _of_bits(32),
+    "sample": _of_bits(16),
+    "attempt": _of_bits(16),
+}
 
 
 def philox(counter: Iterable[Any], key: Iterable[Any]) -> tuple[Any, Any, Any, Any]:

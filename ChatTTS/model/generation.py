@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from ..config import AlignmentHeads
 from ..errors import ConfigError, TextError, shown
+from ..params import COUNT_OR_NONE, NumberRule, read_flag, read_numbers
 from .draws import DrawKey
 from .sampling_params import SamplingParams
 from .tokenizer import Prompt
@@ -119,11 +120,24 @@ class Listener:
         first: frames that must come before any of them can be heard.
         rate: frames that are played a second.
         waits: whether nothing plays before this answer, so that its first frames are waited for.
+
+    Raises:
+        ConfigError: a value is invalid; the message names it.
     """
 
     first: int
     rate: float
     waits: bool = True
+
+    def __post_init__(self) -> None:
+        read_numbers(self, _LISTENER_RULES, " of a listener")
+        object.__setattr__(self, "waits", read_flag("waits of a listener", self.waits))
+
+
+_LISTENER_RULES: Mapping[str, NumberRule[int] | NumberRule[float]] = {
+    "first": COUNT_OR_NONE,
+    "rate": NumberRule(float, "above 0 and finite", lambda number: 0 < number < math.inf),
+}
 
 
 @dataclass(frozen=True)

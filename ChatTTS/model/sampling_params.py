@@ -18,6 +18,8 @@ from ..params import (
     TEMPERATURE,
     NumberRule,
     RefineTextParams,
+    read_flag,
+    read_numbers,
 )
 
 # A smaller temperature would overflow float32 logits. Far above it, a draw already gives the most
@@ -61,16 +63,15 @@ class SamplingParams:
             raise ConfigError(
                 f"temperature must be a tuple with one number for each codebook, not {shown(given)}"
             )
+        read_numbers(self, _RULES)
         values: dict[str, Any] = {
-            name: rule.read(name, getattr(self, name)) for name, rule in _RULES.items()
+            name: min(getattr(self, name), NO_TOP_K) for name in ("top_k", "min_new", "max_new")
         }
         values["temperature"] = tuple(
             _usable_temperature(TEMPERATURE.read("temperature", value)) for value in given
         )
-        values["repetition_penalty"] = min(max(values["repetition_penalty"], 1 / _MOST), _MOST)
-        values["best"] = _flag("best", self.best)
-        for name in ("top_k", "min_new", "max_new"):
-            values[name] = min(values[name], NO_TOP_K)
+        values["repetition_penalty"] = min(max(self.repetition_penalty, 1 / _MOST), _MOST)
+        values["best"] = read_flag("best", self.best)
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
@@ -115,10 +116,3 @@ _RULES: Mapping[str, NumberRule[int] | NumberRule[float]] = {
 def _usable_temperature(number: float) -> float:
     """Return a float that float32 logits can be divided by, or 0 (greedy) for a smaller one."""
     return min(number, _MOST) if number >= _MIN_TEMPERATURE else 0.0
-
-
-def _flag(name: str, value: Any) -> bool:
-    try:
-        return bool(value)
-    except Exception as error:  # from an array, or a class of the caller's
-        raise ConfigError(f"{name} must be true or false, not {shown(value)}") from error

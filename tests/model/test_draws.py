@@ -1,9 +1,13 @@
 """Draws are pure functions of key and counter."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from ChatTTS.errors import ConfigError
 from ChatTTS.model.draws import DrawKey, Pass, philox, random_bits
+from ChatTTS.model.generation import Listener
 
 # Known answers of Philox-4x32-10 from the authors' Random123 distribution.
 ONES = " ".join(["ffffffff"] * 4)
@@ -62,3 +66,37 @@ def test_numbers_are_uniform_and_below_one() -> None:
     counts, _ = np.histogram(numbers, bins=20, range=(0, 1))
     chi_square = float(((counts - 1000) ** 2 / 1000).sum())
     assert chi_square < 43.8  # 19 degrees of freedom, one in a thousand
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"seed": 1.5}, "seed of a draw key must be a whole number, not 1.5"),
+        ({"utterance": 2**32}, f"utterance of a draw key must be from 0 to {2**32 - 1}"),
+        ({"sample": -1}, "sample of a draw key must be from 0 to 65535, not -1"),
+        ({"attempt": "1"}, "attempt of a draw key must be a whole number, not '1'"),
+        ({"kind": 2}, "kind of a draw key must be a Pass, not 2"),
+    ],
+)
+def test_a_key_says_what_is_wrong(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        DrawKey(**({"seed": 1, "kind": Pass.CODE} | given))
+
+
+def test_a_key_holds_numbers_of_python() -> None:
+    key = DrawKey(np.int64(-1), 1, utterance=np.uint8(3))  # type: ignore[arg-type]
+    assert key == DrawKey(2**64 - 1, Pass.REFINE, 3)
+    assert [type(each) for each in (key.seed, key.kind, key.utterance)] == [int, Pass, int]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"first": -1}, "first of a listener must be 0 or more, not -1"),
+        ({"rate": float("inf")}, "rate of a listener must be above 0 and finite, not inf"),
+        ({"waits": np.zeros(2)}, "waits of a listener must be true or false"),
+    ],
+)
+def test_a_listener_says_what_is_wrong(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Listener(**({"first": 1, "rate": 2.0} | given))

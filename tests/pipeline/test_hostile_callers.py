@@ -371,7 +371,6 @@ REQUESTS: dict[str, Any] = {
     "sly settings": replace(REQUEST, sampling=SlyParams((1.0,) * 4, 0.7, 20, 1.05, 6, 6)),
     "a sly seed": replace(REQUEST, key=replace(KEY, seed=sly(3))),
     "an endless seed": replace(REQUEST, key=replace(KEY, seed=1 << 10**6)),
-    "another pass": replace(REQUEST, key=replace(KEY, kind="code")),
     "no key": replace(REQUEST, key=None),
     "a priority that is none": replace(REQUEST, priority="high"),
     "a priority that is no number": replace(REQUEST, priority=float("nan")),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,8 @@ from ..generation import GenerationRequest, Listener, check_length
 from ..lora.names import check_known
 from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
+
+T = TypeVar("T", SamplingParams, DrawKey, Listener)
 
 # The counter of a draw has 16 bits for the index of a sample.
 _MAX_SAMPLES = 2**16
@@ -53,13 +55,13 @@ def checked_request(
             f"the prompt has {len(prompt)} positions and the KV cache {capacity}: raise "
             "kv_memory, or shorten the text or the sample prompt"
         )
-    sampling = _plain_sampling(request.sampling)
-    key = _plain_key(request.key)
+    sampling = _own(SamplingParams, "sampling", request.sampling)
+    key = _own(DrawKey, "key", request.key)
     given, wanted = len(sampling.temperature), model.gpt.num_vq if key.kind is Pass.CODE else 1
     if given != wanted:
         raise ConfigError(f"temperature has {given} values; this pass draws {wanted}")
     first, past = key.sample, key.sample + sampling.n
-    if first < 0 or past > _MAX_SAMPLES:
+    if past > _MAX_SAMPLES:
         raise ConfigError(
             f"samples {first} to {past - 1} are asked for, and a seed has those from 0 to "
             f"{_MAX_SAMPLES - 1}: take another seed for more"
@@ -72,7 +74,7 @@ def checked_request(
         check_known(request.adapter, adapters),
         _plain_id(request.request_id),
         _PRIORITY.read("priority", request.priority),
-        _plain_listener(request.listener),
+        None if request.listener is None else _own(Listener, "listener", request.listener),
     )
 
 
@@ -101,52 +103,19 @@ def _as_stored(prompt: Prompt) -> Prompt:
     )
 
 
-def _plain_sampling(given: SamplingParams) -> SamplingParams:
-    if type(given) is SamplingParams:
-        return given  # immutable, and checked when it was made
-    if not isinstance(given, SamplingParams):
-        raise ConfigError(f"sampling must be SamplingParams, not {shown(given)}")
-    return SamplingParams(**{f.name: getattr(given, f.name) for f in fields(SamplingParams)})
+def _own(kind: type[T], name: str, given: Any) -> T:
+    """Return settings of exactly this class: it is frozen, and checked when it is made."""
+    if type(given) is kind:
+        return given
+    if not isinstance(given, kind):
+        raise ConfigError(f"{name} must be {kind.__name__}, not {shown(given)}")
+    return kind(**{f.name: getattr(given, f.name) for f in fields(kind)})
 
 
 def _plain_id(given: str) -> str:
     if not isinstance(given, str):
         raise ConfigError(f"request_id must be text, not {shown(given)}")
     return str.__str__(given)
-
-
-def _plain_key(key: DrawKey) -> DrawKey:
-    _check_key(key)
-    numbers = (int.__index__(n) for n in (key.utterance, key.sample, key.attempt))
-    return DrawKey(int.__index__(key.seed) % 2**64, Pass(key.kind), *numbers)
-
-
-def _plain_listener(given: Listener | None) -> Listener | None:
-    if given is None:
-        return None
-    first, rate = int(given.first), float(given.rate)
-    if first < 0 or not 0 < rate < math.inf:
-        raise ConfigError(
-            f"a listener's first must be 0 or more frames, and its rate above 0, not {first} and "
-            f"{rate:g}"
-        )
-    return Listener(first, rate, bool(given.waits))
-
-
-def _check_key(key: DrawKey) -> None:
-    if not isinstance(key, DrawKey) or key.kind not in tuple(Pass):
-        raise ConfigError(f"the draw key is {shown(key)}; it must be a DrawKey of a Pass")
-    # Not numpy's integers: a seed may have more bits than those.
-    for name in ("seed", "utterance", "sample", "attempt"):
-        value = getattr(key, name)
-        if not isinstance(value, int):
-            raise ConfigError(f"{name} of a draw key must be an int, not {shown(value)}")
-    for name, past in (("utterance", 2**32), ("attempt", 2**16)):
-        value = int.__index__(getattr(key, name))
-        if not 0 <= value < past:
-            raise ConfigError(
-                f"{name} of a draw key must be from 0 to {past - 1}, not {shown(value)}"
-            )
 
 
 def _check_text(prompt: Prompt, model: Config) -> None:

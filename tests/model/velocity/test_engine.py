@@ -219,27 +219,6 @@ def test_settings_that_do_not_fit() -> None:
     assert is_idle(engine)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("seed", np.int64(5)),
-        ("seed", "five"),
-        ("utterance", -1),
-        ("utterance", 2**32),
-        ("attempt", 2**16),
-        ("attempt", 0.5),
-    ],
-)
-def test_keys_that_nothing_can_be_drawn_with(name: str, value: object) -> None:
-    engine, _ = make_engine()
-    request = make_request(1)
-    changes: dict[str, Any] = {name: value}
-    key = replace(request.key, **changes)
-    with pytest.raises(ConfigError, match=name):
-        engine.add([make_request(2), replace(request, key=key)])
-    assert is_idle(engine)
-
-
 @pytest.mark.parametrize("name", ["top_k", "min_new", "max_new", "n"])
 def test_counts_are_whole_numbers(name: str) -> None:
     changes: dict[str, Any] = {name: 5.5}

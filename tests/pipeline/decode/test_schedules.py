@@ -302,11 +302,14 @@ def test_what_low_latency_may_be() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"first": 0}, "first of LowLatency must be at least 1, not 0"),
+        ({"first": 0}, "first of LowLatency must be at least 1 and at most 2147483647, not 0"),
         ({"first": 2.5}, "first of LowLatency must be a whole number, not 2.5"),
         ({"lookahead": 0}, "lookahead of LowLatency must be at least 1"),
-        ({"growth": 1}, "growth of LowLatency must be above 1, not 1"),
-        ({"growth": math.nan}, "growth of LowLatency must be above 1, not nan"),
+        ({"growth": 1}, "growth of LowLatency must be above 1 and at most 2147483647, not 1"),
+        (
+            {"growth": math.nan},
+            "growth of LowLatency must be above 1 and at most 2147483647, not nan",
+        ),
         ({"growth": "2"}, "growth of LowLatency must be a number, not '2'"),
         ({"first": 9, "largest": 8}, "largest of LowLatency must be at least first, not 8"),
         ({"fade": 257}, "fade of LowLatency must be between 0 and 256, not 257"),

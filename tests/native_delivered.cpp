@@ -42,21 +42,21 @@ Function* function(void* library, const char* name) {
 
 struct Kernels {
   explicit Kernels(void* library)
-      : build(function<const char*()>(library, "velocity_build")),
-        team(function<void*(int)>(library, "velocity_team")),
-        dismiss(function<void(void*)>(library, "velocity_dismiss")),
-        bytes(function<int64_t(int, int, int)>(library, "velocity_matrix_bytes")),
-        pack(function<void(void*, int, const float*, int, int, char*)>(library, "velocity_pack")),
+      : build(function<const char*()>(library, "chattts_build")),
+        team(function<void*(int)>(library, "chattts_team")),
+        dismiss(function<void(void*)>(library, "chattts_dismiss")),
+        bytes(function<int64_t(int, int, int)>(library, "chattts_matrix_bytes")),
+        pack(function<void(void*, int, const float*, int, int, char*)>(library, "chattts_pack")),
         product(function<void(void*, int, const float*, int, const char*, int, int, float*)>(
-            library, "velocity_product")),
+            library, "chattts_product")),
         block_bytes(
-            function<int64_t(int, int, const VelocitySizes*)>(library, "velocity_block_bytes")),
-        llama(function<void*(int, int, const VelocitySizes*, const VelocityWeights*)>(
-            library, "velocity_llama")),
-        forget(function<void(void*)>(library, "velocity_llama_delete")),
-        forward(function<void(void*, void*, const VelocityBatch*)>(library, "velocity_forward")),
-        sample(function<void(void*, const float*, int, int, int, const VelocityDraw*, const float*,
-                             int32_t*, float*)>(library, "velocity_sample")) {}
+            function<int64_t(int, int, const NativeSizes*)>(library, "chattts_block_bytes")),
+        llama(function<void*(int, int, const NativeSizes*, const NativeWeights*)>(
+            library, "chattts_llama")),
+        forget(function<void(void*)>(library, "chattts_llama_delete")),
+        forward(function<void(void*, void*, const NativeBatch*)>(library, "chattts_forward")),
+        sample(function<void(void*, const float*, int, int, int, const NativeDraw*, const float*,
+                             int32_t*, float*)>(library, "chattts_sample")) {}
 
   const char* (*build)();
   void* (*team)(int);
@@ -64,11 +64,11 @@ struct Kernels {
   int64_t (*bytes)(int, int, int);
   void (*pack)(void*, int, const float*, int, int, char*);
   void (*product)(void*, int, const float*, int, const char*, int, int, float*);
-  int64_t (*block_bytes)(int, int, const VelocitySizes*);
-  void* (*llama)(int, int, const VelocitySizes*, const VelocityWeights*);
+  int64_t (*block_bytes)(int, int, const NativeSizes*);
+  void* (*llama)(int, int, const NativeSizes*, const NativeWeights*);
   void (*forget)(void*);
-  void (*forward)(void*, void*, const VelocityBatch*);
-  void (*sample)(void*, const float*, int, int, int, const VelocityDraw*, const float*, int32_t*,
+  void (*forward)(void*, void*, const NativeBatch*);
+  void (*sample)(void*, const float*, int, int, int, const NativeDraw*, const float*, int32_t*,
                  float*);
 };
 
@@ -135,7 +135,7 @@ struct Hash {  // FNV-1a
 // Returns the hash of what a Llama with weights of eight bits draws.
 uint64_t speak(const Kernels& kernels) {
   constexpr int kCodes = 61, kBooks = 4, kTexts = 50, kSteps = 40, kPrompt = 5, kBlocks = 6;
-  VelocitySizes sizes = {};
+  NativeSizes sizes = {};
   sizes.hidden = sizes.own_hidden = 72;  // sums over it have a rest
   sizes.intermediate = sizes.own_inner = 132;
   sizes.layers = 2, sizes.heads = 4, sizes.kv_heads = 2, sizes.head_size = 16;
@@ -152,14 +152,14 @@ uint64_t speak(const Kernels& kernels) {
   const auto table = [&](int rows) {
     std::vector<uint16_t> made;
     for (float x : numbers.row(size_t(rows) * sizes.hidden, 1))
-      made.push_back(velocity::to_bf16(x));
+      made.push_back(chattts::to_bf16(x));
     return made;
   };
   const int fused = sizes.queries + 2 * sizes.kv_heads * sizes.head_size;
   std::vector<std::vector<char>> matrices;
   std::vector<std::vector<float>> norms;
-  std::vector<VelocityLayer> layers(sizes.layers);
-  for (VelocityLayer& layer : layers) {
+  std::vector<NativeLayer> layers(sizes.layers);
+  for (NativeLayer& layer : layers) {
     const int shapes[][2] = {{fused, sizes.hidden},
                              {sizes.hidden, sizes.queries},
                              {sizes.intermediate, sizes.hidden},
@@ -167,7 +167,7 @@ uint64_t speak(const Kernels& kernels) {
                              {sizes.hidden, sizes.intermediate}};
     const char** places[] = {&layer.qkv, &layer.out, &layer.gate, &layer.up, &layer.down};
     for (int i = 0; i < 5; ++i) {
-      matrices.push_back(packed(velocity::kInt8, shapes[i][0], shapes[i][1]));
+      matrices.push_back(packed(chattts::kInt8, shapes[i][0], shapes[i][1]));
       *places[i] = matrices.back().data();
     }
     for (const float** norm : {&layer.attention_norm, &layer.mlp_norm}) {
@@ -180,13 +180,13 @@ uint64_t speak(const Kernels& kernels) {
   const size_t positions = size_t(kBlocks) * sizes.block_size;
   const auto cosines = numbers.row(positions * sizes.head_size, 1);
   const auto sines = numbers.row(positions * sizes.head_size, 1);
-  const auto head = packed(velocity::kWideBfloat16, kCodes * kBooks, sizes.hidden);
-  VelocityWeights weights = {};
+  const auto head = packed(chattts::kWideBfloat16, kCodes * kBooks, sizes.hidden);
+  NativeWeights weights = {};
   weights.layers = layers.data(), weights.final_norm = final_norm.data();
   weights.text_table = texts.data(), weights.code_table = codes.data();
   weights.cosines = cosines.data(), weights.sines = sines.data();
-  void* llama = kernels.llama(velocity::kInt8, 0, &sizes, &weights);
-  std::vector<char> pool(kernels.block_bytes(velocity::kInt8, 0, &sizes) * kBlocks);
+  void* llama = kernels.llama(chattts::kInt8, 0, &sizes, &weights);
+  std::vector<char> pool(kernels.block_bytes(chattts::kInt8, 0, &sizes) * kBlocks);
   const int32_t blocks[kBlocks] = {3, 1, 4, 0, 5, 2}, table_of[kPrompt] = {};
 
   Hash hash;
@@ -194,7 +194,7 @@ uint64_t speak(const Kernels& kernels) {
   std::vector<float> hidden(sizes.hidden), logits(kCodes * kBooks), logprobs(kBooks);
   for (int step = 0, position = 0; step < kSteps; ++step) {
     const int rows = step == 0 ? kPrompt : 1;
-    std::vector<uint8_t> kinds(rows, step == 0 ? velocity::kText : velocity::kCode);
+    std::vector<uint8_t> kinds(rows, step == 0 ? chattts::kText : chattts::kCode);
     std::vector<int32_t> ids(rows * kBooks), places(rows);
     for (int row = 0; row < rows; ++row, ++position) {
       places[row] = position;
@@ -202,15 +202,15 @@ uint64_t speak(const Kernels& kernels) {
         ids[row * kBooks + book] = step == 0 ? 7 * row + 1 : drawn[drawn.size() - kBooks + book];
     }
     const int32_t last = rows - 1;
-    VelocityBatch batch = {};
+    NativeBatch batch = {};
     batch.rows = rows, batch.draws = 1, batch.table_width = kBlocks;
     batch.kinds = kinds.data(), batch.ids = ids.data(), batch.positions = places.data();
     batch.tables = blocks, batch.table_of = table_of, batch.draw_rows = &last;
     batch.pool = pool.data(), batch.hiddens = hidden.data();
     kernels.forward(team, llama, &batch);
-    kernels.product(team, velocity::kWideBfloat16, hidden.data(), 1, head.data(), kCodes * kBooks,
+    kernels.product(team, chattts::kWideBfloat16, hidden.data(), 1, head.data(), kCodes * kBooks,
                     sizes.hidden, logits.data());
-    VelocityDraw draw = {};
+    NativeDraw draw = {};
     draw.top_p = 0.9f, draw.penalty = 1.05f, draw.top_k = 20, draw.forbidden = -1;
     draw.position = position, draw.seed = 5;
     draw.history = std::min(16, int(drawn.size()) / kBooks), draw.stride = kBooks;

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "../ChatTTS/model/kernels/cpu/velocity.cpp"
+#include "../ChatTTS/model/kernels/cpu/kernels.cpp"
 #include "native_amx.h"
 
 namespace {
@@ -25,19 +25,19 @@ struct Case {
 
   // Everything that a team gives for it.
   std::vector<float> compute(void* team, int kind) const {
-    std::vector<char> packed(velocity_matrix_bytes(kind, kOutputs, kInputs));
-    velocity_pack(team, kind, weight.data(), kOutputs, kInputs, packed.data());
+    std::vector<char> packed(chattts_matrix_bytes(kind, kOutputs, kInputs));
+    chattts_pack(team, kind, weight.data(), kOutputs, kInputs, packed.data());
     std::vector<float> out(kRows * kOutputs + kRows), temperatures(kRows, 1.0f);
-    velocity_product(team, kind, rows.data(), kRows, packed.data(), kOutputs, kInputs, out.data());
-    std::vector<VelocityDraw> draws(kRows);
-    for (VelocityDraw& draw : draws) {
+    chattts_product(team, kind, rows.data(), kRows, packed.data(), kOutputs, kInputs, out.data());
+    std::vector<NativeDraw> draws(kRows);
+    for (NativeDraw& draw : draws) {
       draw = {};
       draw.top_p = draw.penalty = 1;
       draw.top_k = 20;
       draw.forbidden = -1;
     }
     std::vector<int32_t> ids(kRows);
-    velocity_sample(team, logits.data(), kRows, 1, kLogits, draws.data(), temperatures.data(),
+    chattts_sample(team, logits.data(), kRows, 1, kLogits, draws.data(), temperatures.data(),
                     ids.data(), out.data() + kRows * kOutputs);
     out.insert(out.end(), ids.begin(), ids.end());
     return out;
@@ -74,12 +74,12 @@ int main() {
   check_absent_members();
   const Case given;
   for (int kind : {kFloat32, kBfloat16, kInt8}) {
-    void* alone = velocity_team(1);
+    void* alone = chattts_team(1);
     const std::vector<float> expected = given.compute(alone, kind);
-    velocity_dismiss(alone);
+    chattts_dismiss(alone);
     for (int size : {1, 2, 3, 5}) {
-      void* idle = velocity_team(size);
-      void* team = velocity_team(size);
+      void* idle = chattts_team(size);
+      void* team = chattts_team(size);
       std::vector<std::thread> callers;
       for (int i = 0; i < kCallers; ++i)
         callers.emplace_back([&] {
@@ -87,8 +87,8 @@ int main() {
             check(given.compute(team, kind) == expected, "another result");
         });
       for (std::thread& caller : callers) caller.join();
-      velocity_dismiss(team);
-      velocity_dismiss(idle);
+      chattts_dismiss(team);
+      chattts_dismiss(idle);
     }
   }
   std::puts("the teams' threads: nothing found");

@@ -142,7 +142,7 @@ def _kernels() -> Iterator[Finding]:
         from ..model.kernels.cpu.library import load
 
         kernels = load()
-        about = kernels.velocity_build().decode("ascii")
+        about = kernels.chattts_build().decode("ascii")
         notes = []
         if (variant := forced()) is not None:
             notes.append(f"{variant.name}, by {FORCED}")

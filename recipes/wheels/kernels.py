@@ -13,7 +13,7 @@ from pathlib import Path
 from ChatTTS.model.devices.instruction_sets import VARIANTS, Variant
 from ChatTTS.model.kernels.cpu import delivered
 
-_SOURCE = Path(delivered.__file__).parent / "velocity.cpp"
+_SOURCE = Path(delivered.__file__).parent / "kernels.cpp"
 # Those of a compilation by the user (model/kernels/cpu/build.py), and no symbols for debuggers.
 _FLAGS = (
     *("-std=c++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-s"),

@@ -20,7 +20,7 @@ from ChatTTS.model.velocity.model_loader import ModelLoader
 from .places import DATA, ROOT
 from .velocity_models import make_team
 
-# $@ ends with: velocity.cpp -o FILE
+# $@ ends with: kernels.cpp -o FILE
 COPY = 'for last; do :; done; echo run >> "$LOG"; cp "$KERNELS" "$last"'
 
 

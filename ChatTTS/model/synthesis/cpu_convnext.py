@@ -15,10 +15,10 @@ from ..kernels.cpu.library import (
     BLOCK,
     KINDS,
     ROW_STEP,
+    NativeConvNeXtBlock,
+    NativeDecoderInput,
+    NativeDecoderLayer,
     Team,
-    VelocityConvNeXtBlock,
-    VelocityDecoderInput,
-    VelocityDecoderLayer,
     address,
 )
 from .layers import block_scale
@@ -110,9 +110,9 @@ class ConvNeXtStack(nn.Module):
         # Not buffers: moving or casting a module's buffers would make the addresses wrong.
         self._packing = Packing(team)
         sizes = KINDS[kind], self.channels, intermediate, kernel, dilation, eps
-        self._blocks = [VelocityConvNeXtBlock(*self._pack(block, kind), *sizes) for block in blocks]
+        self._blocks = [NativeConvNeXtBlock(*self._pack(block, kind), *sizes) for block in blocks]
         layers = (
-            VelocityDecoderLayer(
+            NativeDecoderLayer(
                 type=BLOCK,
                 inputs=self.channels,
                 outputs=self.channels,
@@ -123,7 +123,7 @@ class ConvNeXtStack(nn.Module):
             )
             for block in self._blocks
         )
-        self.layers = (VelocityDecoderLayer * len(blocks))(*layers)
+        self.layers = (NativeDecoderLayer * len(blocks))(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return float32 outputs [B, channels, T], whose channels come last in memory.
@@ -142,7 +142,7 @@ class ConvNeXtStack(nn.Module):
             self._team.advance(
                 self.layers,
                 [
-                    VelocityDecoderInput(
+                    NativeDecoderInput(
                         *map(address, (kept[i], rows[i], out[i])), 0, rows.shape[1], True
                     )
                     for i in range(len(rows))
@@ -151,7 +151,7 @@ class ConvNeXtStack(nn.Module):
         return out.transpose(1, 2)
 
     def _pack(self, block: Any, kind: str) -> tuple[int, ...]:
-        """Return the pointers of a ``VelocityConvNeXtBlock``."""
+        """Return the pointers of a ``NativeConvNeXtBlock``."""
         vector, matrix = self._packing.vector, self._packing.matrix
         return (
             vector(block.dwconv.weight[:, 0].T),
@@ -171,7 +171,7 @@ def padded(values: Tensor) -> Tensor:
     return nn.functional.pad(values, (0, -values.shape[-1] % ROW_STEP))
 
 
-def kept_floats(layers: Iterable[VelocityDecoderLayer]) -> int:
+def kept_floats(layers: Iterable[NativeDecoderLayer]) -> int:
     """Return the size of a state: for each layer the rows that an output depends on, less one."""
     return sum(
         (layer.kernel - 1) * layer.dilation * -(-layer.inputs // ROW_STEP) * ROW_STEP

@@ -23,9 +23,9 @@ from ..kernels.cpu.library import (
     NORM,
     OVERLAP,
     SPECTRUM,
+    NativeDecoderInput,
+    NativeDecoderLayer,
     Team,
-    VelocityDecoderInput,
-    VelocityDecoderLayer,
     address,
 )
 from .code_tables import FrameFeatures
@@ -70,7 +70,7 @@ class PackedLayers:
     """
 
     def __init__(self, layers: Sequence[DecoderLayer], team: Team) -> None:
-        self.layers: list[VelocityDecoderLayer] = []
+        self.layers: list[NativeDecoderLayer] = []
         self._packing, self._stacks = Packing(team), list[ConvNeXtStack]()
         for layer in layers:
             self._add(layer)
@@ -127,7 +127,7 @@ class NativeStreamingDecoder(StreamingDecoder):
         mel = PackedLayers(mel_layers(mel_decoder), team)
         self._team, self._parts = team, (mel, vocoder)
         layers = [*mel.layers, *vocoder.layers]
-        self._layers = (VelocityDecoderLayer * len(layers))(*layers)
+        self._layers = (NativeDecoderLayer * len(layers))(*layers)
         self._kept_floats, self._hop = kept_floats(layers), int(layers[-1].outputs)
         self._reach = sum((x.kernel - 1) * x.dilation - x.padding for x in layers)
         self._features = FrameFeatures(mel_decoder, 2 * layers[0].inputs)
@@ -152,7 +152,7 @@ class NativeStreamingDecoder(StreamingDecoder):
             out = torch.empty(hops * self._hop, dtype=torch.float32, device="cpu")
             samples.append(out)
             calls.append(
-                VelocityDecoderInput(
+                NativeDecoderInput(
                     *map(address, (*state.kept, rows, out)), before, count, given.last
                 )
             )
@@ -167,11 +167,11 @@ class NativeStreamingDecoder(StreamingDecoder):
         return max(0, seen - (1 if last else self._reach))
 
 
-def _convolution(pack: Packing, weight: Tensor, bias: Tensor | None) -> VelocityDecoderLayer:
+def _convolution(pack: Packing, weight: Tensor, bias: Tensor | None) -> NativeDecoderLayer:
     """A convolution with weight [outputs, inputs, kernel] and zeros beyond the ends."""
     outputs, inputs, kernel = weight.shape
     rows = padded(weight.detach().float().transpose(1, 2))  # as they lie in a window
-    return VelocityDecoderLayer(
+    return NativeDecoderLayer(
         type=CONVOLUTION,
         inputs=inputs,
         outputs=outputs,
@@ -183,9 +183,9 @@ def _convolution(pack: Packing, weight: Tensor, bias: Tensor | None) -> Velocity
     )
 
 
-def _norm(pack: Packing, norm: nn.LayerNorm) -> VelocityDecoderLayer:
+def _norm(pack: Packing, norm: nn.LayerNorm) -> NativeDecoderLayer:
     (channels,) = norm.normalized_shape
-    return VelocityDecoderLayer(
+    return NativeDecoderLayer(
         type=NORM,
         inputs=channels,
         outputs=channels,
@@ -197,7 +197,7 @@ def _norm(pack: Packing, norm: nn.LayerNorm) -> VelocityDecoderLayer:
     )
 
 
-def _inverse_fourier(pack: Packing, layer: InverseFourierLayer) -> list[VelocityDecoderLayer]:
+def _inverse_fourier(pack: Packing, layer: InverseFourierLayer) -> list[NativeDecoderLayer]:
     """Three layers: to log-magnitudes and phases, to real and imaginary parts, to frames."""
     # Logs and phases are padded separately, so that the kernels take them by whole vectors.
     weight = _padded_halves(layer.head.out.weight)
@@ -207,7 +207,7 @@ def _inverse_fourier(pack: Packing, layer: InverseFourierLayer) -> list[Velocity
     there = nn.functional.pad(torch.zeros(len(layer.window)), (0, 1), value=1.0)
     return [
         _convolution(pack, weight.unsqueeze(-1), bias),
-        VelocityDecoderLayer(
+        NativeDecoderLayer(
             type=SPECTRUM,
             inputs=len(weight),
             outputs=len(weight),
@@ -219,9 +219,9 @@ def _inverse_fourier(pack: Packing, layer: InverseFourierLayer) -> list[Velocity
     ]
 
 
-def _overlap_add(pack: Packing, layer: OverlapAddLayer) -> VelocityDecoderLayer:
+def _overlap_add(pack: Packing, layer: OverlapAddLayer) -> NativeDecoderLayer:
     weights = layer.weights
-    return VelocityDecoderLayer(
+    return NativeDecoderLayer(
         type=OVERLAP,
         inputs=len(weights) + 1,
         outputs=len(weights) // layer.frames,

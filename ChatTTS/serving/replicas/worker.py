@@ -157,7 +157,7 @@ def fingerprint_of(chat: Chat, folder: AssetFolder) -> Fingerprint:
         kernels = torch.cuda.get_device_name(placement.device)
     else:
         try:
-            kernels = load_kernels().velocity_build().decode("ascii")
+            kernels = load_kernels().chattts_build().decode("ascii")
         except BuildError:
             kernels = "torch"
     return Fingerprint(

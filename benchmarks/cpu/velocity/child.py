@@ -141,7 +141,7 @@ def runner_parts(texts: list[str], frames: int) -> dict[str, Any]:
 def _kernel_draws(timed: Callable[[Any, str], Stopwatch]) -> list[Stopwatch]:
     """Time the kernels' sampling, if there are kernels."""
     try:
-        return [timed(load_kernels(), "velocity_sample")]
+        return [timed(load_kernels(), "chattts_sample")]
     except BuildError:
         return []
 

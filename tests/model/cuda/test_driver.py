@@ -179,10 +179,10 @@ def test_a_machine_without_a_driver_asks_in_python(monkeypatch: pytest.MonkeyPat
 def test_what_waits_is_compiled_alone(wait: DriverWait) -> None:
     """A GPU's machine has no use for the CPU kernels, whose compiling takes a minute."""
     found = build.library(build.WAIT)
-    assert b"velocity_wait_for" in found.code
-    assert found.delivered or b"velocity_advance" not in found.code
+    assert b"chattts_wait_for" in found.code
+    assert found.delivered or b"chattts_advance" not in found.code
 
 
 def test_the_kernels_have_what_waits(wait: DriverWait) -> None:
     """So a wheel, which brings them, needs no compiler for it."""
-    assert b"velocity_wait_for" in build.library().code
+    assert b"chattts_wait_for" in build.library().code

@@ -172,7 +172,7 @@ def test_kernels_for_amx_are_refused_where_the_system_does_not_allow_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Compiled:
-        def velocity_build(self) -> bytes:
+        def chattts_build(self) -> bytes:
             return b"AMX"
 
     kernels: Any = Compiled()

@@ -11,18 +11,18 @@ extern "C" {
 
 // The order and types of the fields are those of library.py.
 // The products of a layer, in the order of an adapter's.
-enum VelocityProduct { kQkv = 0, kOut = 1, kGate = 2, kUp = 3, kDown = 4, kProducts = 5 };
+enum NativeProduct { kQkv = 0, kOut = 1, kGate = 2, kUp = 3, kDown = 4, kProducts = 5 };
 
 // What an adapter adds to a product of a layer. `up` lies in the panels of the product's weights;
 // `spans` has for each rank the outputs [begin, end) that are not all 0.
-struct VelocityLowRank {
+struct NativeLowRank {
   const float *down, *up;  // [rank][inputs], [panel][rank][kPanel]
   const int32_t* spans;    // [rank][2]
   int32_t rank;            // a rank of 0 adds nothing
 };
 }
 
-namespace velocity {
+namespace chattts {
 
 constexpr int kRanksAtOnce = 4;  // as many sums as hide the delay of a multiply-add
 constexpr int kRowsAtOnce = 4;   // rows that share the weights in registers
@@ -47,7 +47,7 @@ inline void dots(const float* down, const Number* x, int inputs, float* out) {
 
 // Takes a row to the ranks [first, last) of an adapter.
 template <class Number>
-inline void to_ranks(const VelocityLowRank& own, const Number* x, int inputs, int first, int last,
+inline void to_ranks(const NativeLowRank& own, const Number* x, int inputs, int first, int last,
                      float* out) {
   int j = first;
   for (; j + kRanksAtOnce <= last; j += kRanksAtOnce)
@@ -58,7 +58,7 @@ inline void to_ranks(const VelocityLowRank& own, const Number* x, int inputs, in
 // Adds the outputs of a panel that begins at `column`, of the ranks of some rows with one adapter,
 // to sums[kPanel] of each.
 template <int Rows>
-inline void from_ranks(const VelocityLowRank& own, const float* const* ranks, int column,
+inline void from_ranks(const NativeLowRank& own, const float* const* ranks, int column,
                        float* const* sums) {
   Floats acc[Rows][kPanelVectors];
   for (int m = 0; m < Rows; ++m)
@@ -79,12 +79,12 @@ inline void from_ranks(const VelocityLowRank& own, const float* const* ranks, in
 
 // The same for a number of rows that is known when it runs, of at most kRowsAtOnce.
 template <int Rows = kRowsAtOnce>
-inline void from_ranks_of(int rows, const VelocityLowRank& own, const float* const* ranks,
-                          int column, float* const* sums) {
+inline void from_ranks_of(int rows, const NativeLowRank& own, const float* const* ranks, int column,
+                          float* const* sums) {
   if (rows == Rows)
     from_ranks<Rows>(own, ranks, column, sums);
   else if constexpr (Rows > 1)
     from_ranks_of<Rows - 1>(rows, own, ranks, column, sums);
 }
 
-}  // namespace velocity
+}  // namespace chattts

@@ -10,7 +10,7 @@
 
 #if HAS_TILES
 
-namespace velocity {
+namespace chattts {
 
 static_assert(kPanelVectors == 3 && kLanes == 16, "three tiles lie across a panel");
 
@@ -129,6 +129,6 @@ inline void panel_sums(const char* first, const char* second, int rows, size_t s
   asm volatile("tilerelease");
 }
 
-}  // namespace velocity
+}  // namespace chattts
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "vectors.h"
 
-namespace velocity {
+namespace chattts {
 
 struct Float32Cache {
   typedef float Stored;
@@ -28,7 +28,7 @@ struct Bfloat16Cache {
   typedef bf16 Stored;
   static constexpr int kStep = 2;
   static constexpr bool kScaled = false;
-  static Floats widen(const Stored* at) { return velocity::widen(at); }
+  static Floats widen(const Stored* at) { return chattts::widen(at); }
   static Floats multiply(Floats a, Floats b, Floats c) { return multiply_add(a, b, c); }
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
     const Words pairs = load<Words>(at);
@@ -42,7 +42,7 @@ struct Int8Cache {
   typedef int8_t Stored;
   static constexpr int kStep = 1;
   static constexpr bool kScaled = true;
-  static Floats widen(const Stored* at) { return velocity::widen(at); }
+  static Floats widen(const Stored* at) { return chattts::widen(at); }
   static inline void add(Floats (&sums)[kStep], const float* q, const Stored* at) {
     sums[0] = multiply(splat(q[0]), widen(at), sums[0]);
   }
@@ -280,4 +280,4 @@ class Blocks {
   const int32_t* table_;
 };
 
-}  // namespace velocity
+}  // namespace chattts

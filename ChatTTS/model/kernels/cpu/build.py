@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 _SOURCES = Path(__file__).parent
 # What is compiled: all kernels, or only what waits for a GPU, which a wheel's kernels have, too.
-KERNELS, WAIT = "velocity.cpp", "wait.cpp"
+KERNELS, WAIT = "kernels.cpp", "wait.cpp"
 _COMPILERS = ("c++", "g++", "clang++")
 # Zig's compiler, as the package ziglang brings it to every system.
 _ZIG = "ziglang"

@@ -13,7 +13,7 @@ extern "C" {
 
 // The order and types of the fields are those of library.py. Vectors of floats are padded
 // with zeros to a multiple of kRowStep.
-struct VelocityConvNeXtBlock {
+struct NativeConvNeXtBlock {
   const float *taps, *taps_bias;  // [kernel][channels] and [channels]
   const float *norm, *norm_bias;
   const char* up;
@@ -26,7 +26,7 @@ struct VelocityConvNeXtBlock {
 };
 }
 
-namespace velocity {
+namespace chattts {
 
 constexpr int kRowStep = 16;  // rows are padded to a multiple of it, a whole number of vectors
 static_assert(kRowStep % kSumLanes == 0, "a row must be whole vectors, and whole steps of sums");
@@ -112,7 +112,7 @@ class ConvNeXt {
  public:
   typedef typename Weights::Input Input;
 
-  explicit ConvNeXt(const VelocityConvNeXtBlock& block)
+  explicit ConvNeXt(const NativeConvNeXtBlock& block)
       : block_(block),
         width_(round_up(block.channels, kRowStep)),
         inner_(round_up(block.intermediate, kRowStep)) {}
@@ -150,8 +150,8 @@ class ConvNeXt {
   }
 
  private:
-  const VelocityConvNeXtBlock& block_;
+  const NativeConvNeXtBlock& block_;
   const int width_, inner_;
 };
 
-}  // namespace velocity
+}  // namespace chattts

@@ -19,7 +19,7 @@ extern "C" {
 
 // The order and types of the fields are those of library.py. Each type of layer uses the
 // fields that LayerType names. Matrices are float32, but for those of ConvNeXt blocks.
-struct VelocityDecoderLayer {
+struct NativeDecoderLayer {
   int32_t type;
   int32_t inputs, outputs;            // channels
   int32_t kernel, dilation, padding;  // rows that an output depends on; rows of zeros at each end
@@ -27,10 +27,10 @@ struct VelocityDecoderLayer {
   float number;
   const char* matrix;
   const float *weight, *bias;
-  const VelocityConvNeXtBlock* block;
+  const NativeConvNeXtBlock* block;
 };
 
-struct VelocityDecoderInput {
+struct NativeDecoderInput {
   float* kept;        // the state, layer after layer: [span - 1][inputs, padded]
   const float* rows;  // [count][inputs of the first layer]
   float* out;         // [ready][outputs of the last layer]
@@ -40,7 +40,7 @@ struct VelocityDecoderInput {
 };
 }
 
-namespace velocity {
+namespace chattts {
 
 enum LayerType {
   kConvolution = 0,  // matrix [outputs][kernel][inputs, padded], bias; then a GELU if `gelu` is set
@@ -69,7 +69,7 @@ class Room {
 
 class DecoderCall {
  public:
-  DecoderCall(const VelocityDecoderLayer* layers, int depth, const VelocityDecoderInput* inputs,
+  DecoderCall(const NativeDecoderLayer* layers, int depth, const NativeDecoderInput* inputs,
               int count, int members)
       : layers_(layers), depth_(depth), inputs_(inputs), count_(count), steps_(depth + 1) {
     plan();
@@ -100,12 +100,12 @@ class DecoderCall {
     size_t kept_at = 0;        // where the layer's part of a state begins
   };
 
-  static int span(const VelocityDecoderLayer& layer) {
+  static int span(const NativeDecoderLayer& layer) {
     return (layer.kernel - 1) * layer.dilation + 1;
   }
 
   // How many outputs so many inputs give.
-  static int64_t ready(const VelocityDecoderLayer& layer, int64_t inputs, bool last) {
+  static int64_t ready(const NativeDecoderLayer& layer, int64_t inputs, bool last) {
     return std::max<int64_t>(0, inputs + layer.padding * (last ? 2 : 1) - span(layer) + 1);
   }
 
@@ -122,7 +122,7 @@ class DecoderCall {
         const bool last = inputs_[u].last;
         Part part{step.total, 0, int(after[u] - before[u]), 0, 0};
         if (l < depth_) {
-          const VelocityDecoderLayer& layer = layers_[l];
+          const NativeDecoderLayer& layer = layers_[l];
           part.kept = int(std::min<int64_t>(before[u] + layer.padding, span(layer) - 1));
           part.rows = part.kept + part.fresh + (last ? layer.padding : 0);
           before[u] = ready(layer, before[u], false);
@@ -242,7 +242,7 @@ class DecoderCall {
   }
 
   void advance(Team::Member& member, int l) const {
-    const VelocityDecoderLayer& layer = layers_[l];
+    const NativeDecoderLayer& layer = layers_[l];
     const Rows& rows = steps_[l].rows;
     float* own = own_rows_[member.rank].as<float>();
     const auto from = [&](int i) { return row(l, rows.from[i]); };
@@ -273,7 +273,7 @@ class DecoderCall {
   }
 
   void convolve(Team::Member& member, int l) const {
-    const VelocityDecoderLayer& layer = layers_[l];
+    const NativeDecoderLayer& layer = layers_[l];
     const Rows& rows = steps_[l].rows;
     const int stride = product_inputs(l), width = steps_[l + 1].width;
     float* inputs = products_[0].as<float>();
@@ -283,7 +283,7 @@ class DecoderCall {
     const Matrix<Float32Weights> matrix{layer.matrix, layer.outputs, stride};
     project(member, inputs, rows.count(), stride, matrix, own_sums_[member.rank].as<float>(),
             [&](int i, int column, Floats sum) {
-              const Floats y = sum + velocity::load<Floats>(layer.bias + column);
+              const Floats y = sum + chattts::load<Floats>(layer.bias + column);
               store(rows.out + size_t(rows.to[i]) * width + column, layer.gelu ? gelu(y) : y);
             });
   }
@@ -303,11 +303,11 @@ class DecoderCall {
   }
 
   // From logs and phases to real and imaginary parts. All four have the same padding.
-  static void spectrum(const VelocityDecoderLayer& layer, const float* in, float* magnitudes,
+  static void spectrum(const NativeDecoderLayer& layer, const float* in, float* magnitudes,
                        float* out) {
     const int half = layer.inputs / 2;
     for (int k = 0; k < half; k += kLanes) {
-      const Floats magnitude = exponential(velocity::load<Floats>(in + k));
+      const Floats magnitude = exponential(chattts::load<Floats>(in + k));
       const Floats limit = splat(layer.number);
       store(magnitudes + k, magnitude > limit ? limit : magnitude);
     }
@@ -318,7 +318,7 @@ class DecoderCall {
   }
 
   // One hop of samples: the sum of the frames that overlap there, the oldest first.
-  static void overlap(const VelocityDecoderLayer& layer, const float* frames, int width,
+  static void overlap(const NativeDecoderLayer& layer, const float* frames, int width,
                       float* weights, float* out) {
     const int hop = layer.outputs;
     std::fill_n(out, hop, 0.0f);
@@ -335,12 +335,12 @@ class DecoderCall {
     for (int n = 0; n < hop; ++n) out[n] /= weights[n];
   }
 
-  const VelocityDecoderLayer* const layers_;
+  const NativeDecoderLayer* const layers_;
   const int depth_;
-  const VelocityDecoderInput* const inputs_;
+  const NativeDecoderInput* const inputs_;
   const int count_;
   std::vector<Step> steps_;  // one for each layer, and one for the outputs of the last layer
   std::vector<Room> windows_, products_, own_rows_, own_sums_;
 };
 
-}  // namespace velocity
+}  // namespace chattts

@@ -83,8 +83,8 @@ def _checked_number(name: str, field: Any, limit: int) -> property:
 
 
 @_checks_numbers
-class VelocitySizes(ctypes.Structure):
-    """``VelocitySizes`` of llama.h."""
+class NativeSizes(ctypes.Structure):
+    """``NativeSizes`` of llama.h."""
 
     _fields_ = [
         *_fields(c_int32, "hidden intermediate layers heads kv_heads head_size num_codebooks"),
@@ -94,39 +94,39 @@ class VelocitySizes(ctypes.Structure):
     ]
 
 
-class VelocityLayer(ctypes.Structure):
-    """``VelocityLayer`` of llama.h."""
+class NativeLayer(ctypes.Structure):
+    """``NativeLayer`` of llama.h."""
 
     _fields_ = _fields(c_void_p, "qkv out gate up down attention_norm mlp_norm")
 
 
 @_checks_numbers
-class VelocityLowRank(ctypes.Structure):
-    """``VelocityLowRank`` of adapters.h."""
+class NativeLowRank(ctypes.Structure):
+    """``NativeLowRank`` of adapters.h."""
 
     _fields_ = [*_fields(c_void_p, "down up spans"), *_fields(c_int32, "rank")]
 
 
 @_checks_numbers
-class VelocityWeights(ctypes.Structure):
-    """``VelocityWeights`` of llama.h."""
+class NativeWeights(ctypes.Structure):
+    """``NativeWeights`` of llama.h."""
 
     _fields_ = [
-        ("layers", POINTER(VelocityLayer)),
-        ("adapters", POINTER(VelocityLowRank)),
+        ("layers", POINTER(NativeLayer)),
+        ("adapters", POINTER(NativeLowRank)),
         *_fields(c_int32, "max_rank"),
         *_fields(c_void_p, "final_norm text_table code_table cosines sines"),
     ]
 
 
-# ``VelocityGather`` of llama.h, and ``VelocityGathered``.
+# ``NativeGather`` of llama.h, and ``NativeGathered``.
 Gather = ctypes.CFUNCTYPE(None, c_int32, c_void_p, c_int32, c_int32, c_int32)
 ATTENDED, HIDDEN, GATED = range(3)
 
 
 @_checks_numbers
-class VelocityBatch(ctypes.Structure):
-    """``VelocityBatch`` of llama.h."""
+class NativeBatch(ctypes.Structure):
+    """``NativeBatch`` of llama.h."""
 
     _fields_ = [
         *_fields(c_int32, "rows draws table_width"),
@@ -140,8 +140,8 @@ class VelocityBatch(ctypes.Structure):
 
 
 @_checks_numbers
-class VelocityConvNeXtBlock(ctypes.Structure):
-    """``VelocityConvNeXtBlock`` of convnext.h."""
+class NativeConvNeXtBlock(ctypes.Structure):
+    """``NativeConvNeXtBlock`` of convnext.h."""
 
     _fields_ = [
         *_fields(c_void_p, "taps taps_bias norm norm_bias up up_bias down down_bias scale"),
@@ -151,8 +151,8 @@ class VelocityConvNeXtBlock(ctypes.Structure):
 
 
 @_checks_numbers
-class VelocityDecoderLayer(ctypes.Structure):
-    """``VelocityDecoderLayer`` of decoder.h."""
+class NativeDecoderLayer(ctypes.Structure):
+    """``NativeDecoderLayer`` of decoder.h."""
 
     _fields_ = [
         *_fields(c_int32, "type inputs outputs kernel dilation padding gelu"),
@@ -162,8 +162,8 @@ class VelocityDecoderLayer(ctypes.Structure):
 
 
 @_checks_numbers
-class VelocityDecoderInput(ctypes.Structure):
-    """``VelocityDecoderInput`` of decoder.h."""
+class NativeDecoderInput(ctypes.Structure):
+    """``NativeDecoderInput`` of decoder.h."""
 
     _fields_ = [
         *_fields(c_void_p, "kept rows out"),
@@ -175,7 +175,7 @@ class VelocityDecoderInput(ctypes.Structure):
 # Types of layers, as decoder.h numbers them.
 CONVOLUTION, NORM, BLOCK, SPECTRUM, OVERLAP = range(5)
 
-# ``VelocityDraw`` of sampler.h, as rows of an array.
+# ``NativeDraw`` of sampler.h, as rows of an array.
 DRAW = np.dtype(
     [
         ("temperature", np.float32),
@@ -195,45 +195,45 @@ DRAW = np.dtype(
     align=True,
 )
 
-# Bytes of the structures that are given to the kernels, in the order of velocity.cpp.
+# Bytes of the structures that are given to the kernels, in the order of kernels.cpp.
 _BYTES: dict[str, int] = {
     **{
         structure.__name__: ctypes.sizeof(structure)
         for structure in (
-            VelocitySizes,
-            VelocityLayer,
-            VelocityLowRank,
-            VelocityWeights,
-            VelocityBatch,
-            VelocityConvNeXtBlock,
-            VelocityDecoderLayer,
-            VelocityDecoderInput,
+            NativeSizes,
+            NativeLayer,
+            NativeLowRank,
+            NativeWeights,
+            NativeBatch,
+            NativeConvNeXtBlock,
+            NativeDecoderLayer,
+            NativeDecoderInput,
         )
     },
     "DRAW": DRAW.itemsize,
 }
 
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
-    "velocity_build": (c_char_p, ()),
-    "velocity_structure_bytes": (c_int64, (c_int,)),
-    "velocity_panel": (c_int, ()),
-    "velocity_team": (c_void_p, (c_int,)),
-    "velocity_dismiss": (None, (c_void_p,)),
-    "velocity_matrix_bytes": (c_int64, (c_int, c_int, c_int)),
-    "velocity_pack": (None, (c_void_p, c_int, c_void_p, c_int, c_int, c_void_p)),
-    "velocity_product": (
+    "chattts_build": (c_char_p, ()),
+    "chattts_structure_bytes": (c_int64, (c_int,)),
+    "chattts_panel": (c_int, ()),
+    "chattts_team": (c_void_p, (c_int,)),
+    "chattts_dismiss": (None, (c_void_p,)),
+    "chattts_matrix_bytes": (c_int64, (c_int, c_int, c_int)),
+    "chattts_pack": (None, (c_void_p, c_int, c_void_p, c_int, c_int, c_void_p)),
+    "chattts_product": (
         None,
         (c_void_p, c_int, c_void_p, c_int, c_void_p, c_int, c_int, c_void_p),
     ),
-    "velocity_block_bytes": (c_int64, (c_int, c_int, POINTER(VelocitySizes))),
-    "velocity_llama": (c_void_p, (c_int, c_int, POINTER(VelocitySizes), POINTER(VelocityWeights))),
-    "velocity_llama_delete": (None, (c_void_p,)),
-    "velocity_advance": (
+    "chattts_block_bytes": (c_int64, (c_int, c_int, POINTER(NativeSizes))),
+    "chattts_llama": (c_void_p, (c_int, c_int, POINTER(NativeSizes), POINTER(NativeWeights))),
+    "chattts_llama_delete": (None, (c_void_p,)),
+    "chattts_advance": (
         None,
-        (c_void_p, POINTER(VelocityDecoderLayer), c_int, POINTER(VelocityDecoderInput), c_int),
+        (c_void_p, POINTER(NativeDecoderLayer), c_int, POINTER(NativeDecoderInput), c_int),
     ),
-    "velocity_forward": (None, (c_void_p, c_void_p, POINTER(VelocityBatch))),
-    "velocity_sample": (
+    "chattts_forward": (None, (c_void_p, c_void_p, POINTER(NativeBatch))),
+    "chattts_sample": (
         None,
         (c_void_p, c_void_p, c_int, c_int, c_int, c_void_p, c_void_p, c_void_p, c_void_p),
     ),
@@ -262,7 +262,7 @@ class Kernels:
             function.restype, function.argtypes = result, arguments
             setattr(self, name, _checked(function, arguments))
         for place, (name, size) in enumerate(_BYTES.items()):
-            if (found_size := self.velocity_structure_bytes(place)) != size:
+            if (found_size := self.chattts_structure_bytes(place)) != size:
                 raise TypeError(
                     f"{name} of library.py has {size} bytes, and its structure in the sources of "
                     f"the CPU kernels {found_size}: give both the same fields"
@@ -300,13 +300,13 @@ def load() -> Kernels:
 
 @functools.cache
 def load_wait() -> Callable[..., int]:
-    """Return ``velocity_wait_for`` of wait.h; the kernels beside it are not compiled for it.
+    """Return ``chattts_wait_for`` of wait.h; the kernels beside it are not compiled for it.
 
     Raises:
         BuildError: it cannot be compiled, or does not load.
         ConfigError: ``CHATTTS_KERNELS`` names a variant that cannot run here.
     """
-    function = _loaded(build.WAIT, lambda found: _opened(found).velocity_wait_for)
+    function = _loaded(build.WAIT, lambda found: _opened(found).chattts_wait_for)
     function.restype = c_int
     function.argtypes = (c_void_p, c_void_p, c_int, c_double, c_double, c_double)
     return cast(Callable[..., int], function)
@@ -333,7 +333,7 @@ def _allowed(kernels: Kernels) -> Kernels:
     Raises:
         BuildError: they use AMX by flags in ``CXX``, and the system does not allow it.
     """
-    if "AMX" in kernels.velocity_build().decode("ascii") and not allows_amx():
+    if "AMX" in kernels.chattts_build().decode("ascii") and not allows_amx():
         raise build.BuildError(
             "the CPU kernels were compiled for AMX, which this system does not allow; take AMX out "
             "of the flags in the environment variable CXX"
@@ -403,35 +403,35 @@ class Team:
     def __init__(self, size: int) -> None:
         self.size = checked_threads(size)
         self.library = load()
-        self.handle = self.library.velocity_team(self.size)
+        self.handle = self.library.chattts_team(self.size)
         if self.handle is None:
             raise ConfigError(f"{size} threads cannot be started here: ask for less (num_threads)")
-        self.about = self.library.velocity_build().decode("ascii")
+        self.about = self.library.chattts_build().decode("ascii")
         # Not at the interpreter's end, when a daemon thread may still be computing on them.
-        weakref.finalize(self, self.library.velocity_dismiss, self.handle).atexit = False
+        weakref.finalize(self, self.library.chattts_dismiss, self.handle).atexit = False
 
     def advance(
-        self, layers: ctypes.Array[VelocityDecoderLayer], inputs: Sequence[VelocityDecoderInput]
+        self, layers: ctypes.Array[NativeDecoderLayer], inputs: Sequence[NativeDecoderInput]
     ) -> None:
         """Take ``inputs`` through ``layers``; no state may be in two of them."""
-        self.library.velocity_advance(
+        self.library.chattts_advance(
             self.handle,
             layers,
             len(layers),
-            (VelocityDecoderInput * len(inputs))(*inputs),
+            (NativeDecoderInput * len(inputs))(*inputs),
             len(inputs),
         )
 
     def pack(self, weight: Tensor, kind: str, into: Tensor) -> None:
         """Pack float32 ``weight`` [outputs, inputs] ``into`` bytes (see :meth:`packed_bytes`)."""
         outputs, inputs = weight.shape
-        self.library.velocity_pack(
+        self.library.chattts_pack(
             self.handle, KINDS[kind], address(weight), outputs, inputs, address(into)
         )
 
     def packed_bytes(self, kind: str, outputs: int, inputs: int) -> int:
         """Return the bytes of a packed matrix, in whole cache lines."""
-        size = int(self.library.velocity_matrix_bytes(KINDS[kind], outputs, inputs))
+        size = int(self.library.chattts_matrix_bytes(KINDS[kind], outputs, inputs))
         return -(-size // ALIGNMENT) * ALIGNMENT
 
     def product(self, rows: Tensor, packed: Tensor, kind: str, outputs: int) -> Tensor:
@@ -439,7 +439,7 @@ class Team:
         rows = rows.contiguous()
         n, inputs = rows.shape
         out = torch.empty(n, outputs, dtype=torch.float32, device="cpu")
-        self.library.velocity_product(
+        self.library.chattts_product(
             self.handle,
             KINDS[kind],
             rows.data_ptr(),

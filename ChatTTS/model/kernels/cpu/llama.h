@@ -12,8 +12,9 @@ extern "C" {
 
 // The order and types of the fields are those of library.py.
 // A rank computes some layers, and of these some heads and some outputs of each product; see
-// llama/shard.py. `layers`, `heads` and `kv_heads` are its own; the other sizes are those of the model.
-struct VelocitySizes {
+// llama/shard.py. `layers`, `heads` and `kv_heads` are its own; the other sizes are those of the
+// model.
+struct NativeSizes {
   int32_t hidden, intermediate, layers, heads, kv_heads, head_size, num_codebooks, block_size;
   int32_t audio_tokens;  // rows of the code table for each codebook
   int32_t queries;       // outputs of the attention of all ranks
@@ -22,29 +23,29 @@ struct VelocitySizes {
   float eps;
 };
 
-struct VelocityLayer {
+struct NativeLayer {
   const char *qkv, *out, *gate, *up, *down;
   const float *attention_norm, *mlp_norm;
 };
 
-struct VelocityWeights {
-  const VelocityLayer* layers;
-  const VelocityLowRank* adapters;  // [adapters][layers][kProducts]
-  int32_t max_rank;                // of any of them
+struct NativeWeights {
+  const NativeLayer* layers;
+  const NativeLowRank* adapters;  // [adapters][layers][kProducts]
+  int32_t max_rank;               // of any of them
   const float* final_norm;
   const void *text_table, *code_table;  // rows of the hidden size, as the embeddings are stored
   const float *cosines, *sines;         // [positions][head_size]
 };
 
 // The rows that ranks fill together, each rank its own columns.
-enum VelocityGathered { kAttended = 0, kHidden = 1, kGated = 2 };
+enum NativeGathered { kAttended = 0, kHidden = 1, kGated = 2 };
 
 // Fetches the columns of the other ranks: `rows` rows of `bytes` bytes, each number of `item`
 // bytes.
-typedef void (*VelocityGather)(int32_t what, void* data, int32_t rows, int32_t bytes, int32_t item);
+typedef void (*NativeGather)(int32_t what, void* data, int32_t rows, int32_t bytes, int32_t item);
 
 // One step: `rows` positions; see velocity/input_batch.py for the fields.
-struct VelocityBatch {
+struct NativeBatch {
   int32_t rows, draws, table_width;
   const uint8_t* kinds;
   const int32_t *ids, *positions, *tables, *table_of, *draw_rows;
@@ -56,7 +57,7 @@ struct VelocityBatch {
   // with, and the rows that they end with, instead of `hiddens`: [rows][hidden].
   const float* given;
   float* passed;
-  VelocityGather gather;  // null for a single rank
+  NativeGather gather;  // null for a single rank
   // The attention that is wanted, or null; see AttentionProbe in velocity/input_batch.py.
   const int32_t *probe_first, *probe_layers, *probe_heads, *probe_columns;
   const int64_t* probe_starts;
@@ -64,14 +65,14 @@ struct VelocityBatch {
 };
 }
 
-namespace velocity {
+namespace chattts {
 
 enum RowKind { kText = 0, kCode = 1, kVector = 2 };
 
 class LlamaBase {
  public:
   virtual ~LlamaBase() = default;
-  virtual void forward(Team& team, const VelocityBatch& batch) = 0;
+  virtual void forward(Team& team, const NativeBatch& batch) = 0;
 };
 
 // Where a Llama keeps keys and values: as the embeddings are stored, unless its weights are whole
@@ -90,7 +91,7 @@ class Llama : public LlamaBase {
   typedef std::conditional_t<Weights::kQuantised, float, Input> Kept;
   typedef Blocks<CacheOf<Weights, Table>> Cache;
 
-  Llama(const VelocitySizes& sizes, const VelocityWeights& weights)
+  Llama(const NativeSizes& sizes, const NativeWeights& weights)
       : sizes_(sizes),
         weights_(weights),
         layers_(weights.layers, weights.layers + sizes.layers),
@@ -98,7 +99,7 @@ class Llama : public LlamaBase {
         own_queries_(sizes.heads * sizes.head_size),
         keys_(sizes.kv_heads * sizes.head_size) {}
 
-  void forward(Team& team, const VelocityBatch& batch) override {
+  void forward(Team& team, const NativeBatch& batch) override {
     reserve(team.size(), batch.rows, batch.table_width, batch.adapter_of);
     group_rows(batch);
     team.run([&](Team::Member& member) { step(member, batch); });
@@ -130,11 +131,11 @@ class Llama : public LlamaBase {
   // Inputs get zeros behind them, for the kinds of weights that read several at once.
   static int even(int n) { return round_up(n, kMostInputs); }
 
-  void step(Team::Member& member, const VelocityBatch& batch) {
+  void step(Team::Member& member, const NativeBatch& batch) {
     const int rows = batch.rows;
     member.each(rows, [&](int row) { begin(batch, row); });
     for (int l = 0; l < sizes_.layers; ++l) {
-      const VelocityLayer& layer = layers_[l];
+      const NativeLayer& layer = layers_[l];
       normalise(member, rows, layer.attention_norm);
       project(member, batch, l, kQkv, normed_, matrix(layer.qkv, width(), sizes_.hidden),
               [&](int row, int column, const float* sums, int count) {
@@ -182,7 +183,7 @@ class Llama : public LlamaBase {
 
   // Fetches the columns of the other ranks. The caller's thread does it, since it may run Python.
   template <class Number>
-  void gather(Team::Member& member, const VelocityBatch& batch, VelocityGathered what,
+  void gather(Team::Member& member, const NativeBatch& batch, NativeGathered what,
               std::vector<Number>& numbers, int stride) {
     if (!batch.gather) return;
     member.caller_alone([&] {
@@ -191,7 +192,7 @@ class Llama : public LlamaBase {
     });
   }
 
-  void begin(const VelocityBatch& batch, int row) {
+  void begin(const NativeBatch& batch, int row) {
     const size_t start = size_t(row) * sizes_.hidden;
     if (batch.given)
       std::copy_n(batch.given + start, sizes_.hidden, &x_[start]);
@@ -199,7 +200,7 @@ class Llama : public LlamaBase {
       embed(batch, row);
   }
 
-  void embed(const VelocityBatch& batch, int row) {
+  void embed(const NativeBatch& batch, int row) {
     const int hidden = sizes_.hidden;
     float* x = &x_[size_t(row) * hidden];
     const int32_t* ids = batch.ids + size_t(row) * sizes_.num_codebooks;
@@ -258,11 +259,11 @@ class Llama : public LlamaBase {
   }
 
   // Returns what the adapter of a row that has one adds to a product, or null.
-  const VelocityLowRank* low_rank(const VelocityBatch& batch, int row, int layer,
-                                  VelocityProduct product) const {
+  const NativeLowRank* low_rank(const NativeBatch& batch, int row, int layer,
+                                NativeProduct product) const {
     const size_t place =
         (size_t(batch.adapter_of[row]) * sizes_.layers + layer) * kProducts + product;
-    const VelocityLowRank* own = &weights_.adapters[place];
+    const NativeLowRank* own = &weights_.adapters[place];
     return own->rank ? own : nullptr;
   }
 
@@ -271,16 +272,16 @@ class Llama : public LlamaBase {
   }
 
   // Takes rows with an adapter to its ranks, for one or two products of the same inputs.
-  void reduce(Team::Member& member, const VelocityBatch& batch, int layer,
-              std::initializer_list<VelocityProduct> products, const std::vector<Kept>& from,
+  void reduce(Team::Member& member, const NativeBatch& batch, int layer,
+              std::initializer_list<NativeProduct> products, const std::vector<Kept>& from,
               int inputs) {
     if (!batch.adapter_of) return;
     // A member takes a few ranks for all rows, so that their weights stay in the nearest cache.
     member.each(round_up(weights_.max_rank, kRanksAtOnce) / kRanksAtOnce, [&](int i) {
       int which = 0;
-      for (VelocityProduct product : products) {
+      for (NativeProduct product : products) {
         for (int row : adapted_)
-          if (const VelocityLowRank* own = low_rank(batch, row, layer, product))
+          if (const NativeLowRank* own = low_rank(batch, row, layer, product))
             to_ranks(*own, &from[size_t(row) * even(inputs)], inputs, i * kRanksAtOnce,
                      std::min(own->rank, (i + 1) * kRanksAtOnce), reduced(row, which));
         ++which;
@@ -289,7 +290,7 @@ class Llama : public LlamaBase {
   }
 
   // Adds what adapters add to a panel of a product, to sums[rows][kPanel].
-  void add_adapters(const VelocityBatch& batch, int layer, VelocityProduct product, int which,
+  void add_adapters(const NativeBatch& batch, int layer, NativeProduct product, int which,
                     int column, float* sums) {
     for (size_t begin = 0, end = 0; begin < adapted_.size(); begin = end) {
       const int adapter = batch.adapter_of[adapted_[begin]];
@@ -302,13 +303,13 @@ class Llama : public LlamaBase {
         ranks[rows] = reduced(row, which);
         outputs[rows] = sums + row * kPanel;
       }
-      if (const VelocityLowRank* own = low_rank(batch, adapted_[begin], layer, product))
+      if (const NativeLowRank* own = low_rank(batch, adapted_[begin], layer, product))
         from_ranks_of(rows, *own, ranks, column, outputs);
     }
   }
 
   // Notes the rows with adapters, those with one adapter side by side.
-  void group_rows(const VelocityBatch& batch) {
+  void group_rows(const NativeBatch& batch) {
     adapted_.clear();
     if (!batch.adapter_of) return;
     for (int row = 0; row < batch.rows; ++row)
@@ -319,7 +320,7 @@ class Llama : public LlamaBase {
 
   // Computes one product, and calls finish(row, column, sums, count) with the outputs.
   template <class Finish>
-  void project(Team::Member& member, const VelocityBatch& batch, int layer, VelocityProduct product,
+  void project(Team::Member& member, const NativeBatch& batch, int layer, NativeProduct product,
                const std::vector<Kept>& from, const Matrix<Weights>& matrix, Finish finish) {
     const int rows = batch.rows;
     reduce(member, batch, layer, {product}, from, matrix.inputs);
@@ -342,7 +343,7 @@ class Llama : public LlamaBase {
   }
 
   // silu(gate) * up.
-  void gate(Team::Member& member, const VelocityBatch& batch, int l) {
+  void gate(Team::Member& member, const NativeBatch& batch, int l) {
     const int rows = batch.rows;
     const auto gates = matrix(layers_[l].gate, sizes_.own_inner, sizes_.hidden);
     const auto ups = matrix(layers_[l].up, sizes_.own_inner, sizes_.hidden);
@@ -367,13 +368,13 @@ class Llama : public LlamaBase {
     });
   }
 
-  Cache cache(const VelocityBatch& batch, int layer, int row) const {
+  Cache cache(const NativeBatch& batch, int layer, int row) const {
     return Cache(batch.pool, shape_, layer,
                  batch.tables + size_t(batch.table_of[row]) * batch.table_width);
   }
 
   // Rotates queries and keys, and writes keys and values into their block.
-  void place(const VelocityBatch& batch, int layer, int row) {
+  void place(const NativeBatch& batch, int layer, int row) {
     const int position = batch.positions[row], d = sizes_.head_size;
     float* q = &qkv_[size_t(row) * width()];
     float* k = q + own_queries_;
@@ -406,7 +407,7 @@ class Llama : public LlamaBase {
   };
 
   // Computes attention for the heads [first, last) of a row.
-  void attend(const VelocityBatch& batch, int layer, int row, int first, int last, Own& own) {
+  void attend(const NativeBatch& batch, int layer, int row, int first, int last, Own& own) {
     const int d = sizes_.head_size;
     cache(batch, layer, row)
         .attend(&qkv_[size_t(row) * width()], first, last, sizes_.heads / sizes_.kv_heads,
@@ -423,7 +424,7 @@ class Llama : public LlamaBase {
 
   // Copies the attention that is wanted of the heads [first, last) of a row, from their
   // exponentials and the sums of these.
-  void note(const VelocityBatch& batch, int layer, int row, int first, int last, const Own& own) {
+  void note(const NativeBatch& batch, int layer, int row, int first, int last, const Own& own) {
     const int width = room(batch.table_width);
     for (int e = batch.probe_first[row]; e < batch.probe_first[row + 1]; ++e) {
       const int head = batch.probe_heads[e];
@@ -437,9 +438,9 @@ class Llama : public LlamaBase {
   // Floats for the scores of a head, the rest of a step of sums, and one more.
   int room(int table_width) const { return table_width * sizes_.block_size + kSumLanes; }
 
-  const VelocitySizes sizes_;
-  const VelocityWeights weights_;
-  const std::vector<VelocityLayer> layers_;
+  const NativeSizes sizes_;
+  const NativeWeights weights_;
+  const std::vector<NativeLayer> layers_;
   const BlockShape shape_;
   const int own_queries_, keys_;
   std::vector<float> x_, qkv_, reduced_;
@@ -449,4 +450,4 @@ class Llama : public LlamaBase {
   std::vector<Own> own_;
 };
 
-}  // namespace velocity
+}  // namespace chattts

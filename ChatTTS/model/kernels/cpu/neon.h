@@ -18,7 +18,7 @@
 #define HAS_ARM_BYTES 0
 #endif
 
-namespace velocity {
+namespace chattts {
 
 #if defined(__aarch64__)
 
@@ -150,4 +150,4 @@ struct ByteSums {
 
 #endif
 
-}  // namespace velocity
+}  // namespace chattts

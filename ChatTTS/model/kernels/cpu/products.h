@@ -16,7 +16,7 @@
 #include "vectors.h"
 #include "weights.h"
 
-namespace velocity {
+namespace chattts {
 
 // The numbers from one row of inputs to the next. A quantised row has its scale behind it.
 template <class Weights>
@@ -301,4 +301,4 @@ inline void panel_product(const typename Weights::Input* in, int rows, int strid
     }
 }
 
-}  // namespace velocity
+}  // namespace chattts

@@ -1,6 +1,6 @@
 // Draws one id from the logits of one codebook, in the order of processors.py: temperature,
-// penalty, top-p, top-k, forbidden end, draw by inverting the cumulative distribution. Probabilities
-// are whole numbers, as there.
+// penalty, top-p, top-k, forbidden end, draw by inverting the cumulative distribution.
+// Probabilities are whole numbers, as there.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 extern "C" {
 
 // The order and types of the fields are those of library.py.
-struct VelocityDraw {
+struct NativeDraw {
   float temperature, top_p, penalty;
   int32_t top_k, forbidden;  // an id that must not be drawn, or -1
   int32_t position;
@@ -23,7 +23,7 @@ struct VelocityDraw {
 };
 }
 
-namespace velocity {
+namespace chattts {
 
 constexpr int kMinKept = 3;
 
@@ -41,7 +41,7 @@ inline void philox(uint32_t (&x)[4], uint32_t k0, uint32_t k1) {
 }
 
 // Returns the 24 random bits of one draw; draws.py describes the counter.
-inline int64_t random_bits(const VelocityDraw& draw, int codebook) {
+inline int64_t random_bits(const NativeDraw& draw, int codebook) {
   uint32_t x[4] = {uint32_t(draw.position), draw.stream | uint32_t(codebook / 4), draw.sample,
                    draw.utterance};
   philox(x, uint32_t(draw.seed), uint32_t(draw.seed >> 32));
@@ -57,7 +57,7 @@ class LaneSampler {
  public:
   // Draws one id from logits[size], and sets its log-probability under the unprocessed logits.
   // Returns -1 if a logit is not finite.
-  int draw(const float* logits, int size, const VelocityDraw& settings, int codebook,
+  int draw(const float* logits, int size, const NativeDraw& settings, int codebook,
            float* logprob) {
     const float plain_norm = log_sum(logits, size);
     if (!std::isfinite(plain_norm)) return -1;
@@ -99,7 +99,7 @@ class LaneSampler {
     return total.sum() + rest;
   }
 
-  void prepare(const float* logits, int size, const VelocityDraw& s, int codebook) {
+  void prepare(const float* logits, int size, const NativeDraw& s, int codebook) {
     x_.assign(logits, logits + size);
     if (s.temperature != 0 && s.temperature != 1)
       for (float& x : x_) x /= s.temperature;
@@ -129,7 +129,7 @@ class LaneSampler {
   static int64_t weight(float p) { return int64_t(std::ceil(double(p) * 0x1p40)); }
 
   // Collects the most probable ids, best first, as many as top-p and top-k leave.
-  void keep_top(const VelocityDraw& s) {
+  void keep_top(const NativeDraw& s) {
     const int size = int(x_.size());
     const float peak = *std::max_element(x_.begin(), x_.end());
     p_.resize(size);
@@ -170,7 +170,7 @@ class LaneSampler {
                              [this](int a, int b) { return x_[a] < x_[b]; });
   }
 
-  int random(const VelocityDraw& s, int codebook) const {
+  int random(const NativeDraw& s, int codebook) const {
     int64_t total = 0;
     for (int id : order_) total += weights_[id];
     const int64_t target = share(total, random_bits(s, codebook));
@@ -187,4 +187,4 @@ class LaneSampler {
   std::vector<int> order_;
 };
 
-}  // namespace velocity
+}  // namespace chattts

@@ -19,7 +19,7 @@
 #include <mutex>
 #include <thread>
 
-namespace velocity {
+namespace chattts {
 
 inline void pause_briefly() {
 #if defined(__x86_64__)
@@ -250,4 +250,4 @@ void Team::run(Body body) {
   }
 }
 
-}  // namespace velocity
+}  // namespace chattts

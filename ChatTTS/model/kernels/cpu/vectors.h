@@ -30,7 +30,7 @@
 #define HAS_TILES 0
 #endif
 
-namespace velocity {
+namespace chattts {
 
 #if defined(__AVX512F__)
 constexpr int kLanes = 16;        // floats of a vector
@@ -322,4 +322,4 @@ struct Total {
   }
 };
 
-}  // namespace velocity
+}  // namespace chattts

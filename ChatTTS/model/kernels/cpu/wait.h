@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #endif
 
-namespace velocity {
+namespace chattts {
 
 // While it lives, sleeps of this thread end within a microsecond of their time. Linux lets them
 // take 50 more by default, which is much beside a step of few rows.
@@ -32,19 +32,19 @@ class PreciseSleeps {
 #endif
 };
 
-}  // namespace velocity
+}  // namespace chattts
 
 // A library for a wheel hides all names but these.
 #pragma GCC visibility push(default)
 
 // Asks `query(work)` until it returns anything but `pending`: without sleeping for `awake_seconds`,
-// and then between sleeps of `poll_seconds`. Returns whether it answered within `seconds`. A process
-// that was stopped for long looks once more.
-extern "C" int velocity_wait_for(int (*query)(void*), void* work, int pending, double seconds,
-                                 double awake_seconds, double poll_seconds) {
+// and then between sleeps of `poll_seconds`. Returns whether it answered within `seconds`. A
+// process that was stopped for long looks once more.
+extern "C" int chattts_wait_for(int (*query)(void*), void* work, int pending, double seconds,
+                                double awake_seconds, double poll_seconds) {
   using Seconds = std::chrono::duration<double>;
   const auto began = std::chrono::steady_clock::now();
-  std::optional<velocity::PreciseSleeps> precise;
+  std::optional<chattts::PreciseSleeps> precise;
   while (true) {
     const double waited = Seconds(std::chrono::steady_clock::now() - began).count();
     if (query(work) != pending) return true;

@@ -9,7 +9,7 @@
 #include "neon.h"
 #include "vectors.h"
 
-namespace velocity {
+namespace chattts {
 
 enum WeightKind { kFloat32 = 0, kBfloat16 = 1, kInt8 = 2, kWideBfloat16 = 3 };
 
@@ -272,4 +272,4 @@ struct Int8Weights {
 
 #endif
 
-}  // namespace velocity
+}  // namespace chattts

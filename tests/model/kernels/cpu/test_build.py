@@ -126,7 +126,7 @@ def test_the_compiler_of_zig_where_there_is_no_other(
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("echo 'velocity.cpp:1: what is this?' >&2; echo more >&2; exit 3", "what is this"),
+        ("echo 'kernels.cpp:1: what is this?' >&2; echo more >&2; exit 3", "what is this"),
         ("exit 3", "exit status 3"),
         ("printf 'caf\\351: no such file' >&2; exit 1", "no such file"),
         ("exit 0", "could not make"),

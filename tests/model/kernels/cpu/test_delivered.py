@@ -77,7 +77,7 @@ def test_they_need_no_compiler(
     found = library.load()
     assert found.source.path == parcel.file
     assert not found.source.new
-    assert found.velocity_build()
+    assert found.chattts_build()
     assert not workshop.cache.exists()
 
 

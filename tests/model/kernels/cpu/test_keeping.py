@@ -117,9 +117,9 @@ def test_kernels_of_a_system_without_files_in_memory(
         monkeypatch.delattr(os, "memfd_create", raising=False)
     else:
         monkeypatch.setattr(os, "memfd_create", refuse, raising=False)
-    assert library.load().velocity_build()
+    assert library.load().chattts_build()
     monkeypatch.setattr(KeptFolder, "_check", refuse)  # nor where kernels may be kept
-    assert library.load().velocity_build()
+    assert library.load().chattts_build()
 
 
 def test_kernels_of_another_user_are_compiled_anew(
@@ -164,7 +164,7 @@ def test_what_is_kept_by_another_system(workshop: Workshop) -> None:
     other = Path(_umath_linalg.__file__).read_bytes()
     build._keep(KeptFolder("kernels"), build._name(build._compiler()), other)
     for _ in range(2):
-        assert library.load().velocity_build()
+        assert library.load().chattts_build()
     assert workshop.runs == 1
 
 
@@ -182,7 +182,7 @@ def test_a_compiler_that_makes_no_library(
 
 def test_a_library_of_something_else_is_named(workshop: Workshop) -> None:
     workshop.compiler(f'for last; do :; done; cp "{_umath_linalg.__file__}" "$last"')
-    with pytest.raises(BuildError, match=r"velocity_build.*CXX"):
+    with pytest.raises(BuildError, match=r"chattts_build.*CXX"):
         library.load()
 
 

@@ -38,11 +38,11 @@ def test_a_block_of_a_size_that_would_be_cut(tmp_path: Path, size: int) -> None:
 
 
 STRUCTURES = (
-    library.VelocitySizes,
-    library.VelocityBatch,
-    library.VelocityConvNeXtBlock,
-    library.VelocityDecoderLayer,
-    library.VelocityDecoderInput,
+    library.NativeSizes,
+    library.NativeBatch,
+    library.NativeConvNeXtBlock,
+    library.NativeDecoderLayer,
+    library.NativeDecoderInput,
 )
 
 
@@ -103,9 +103,9 @@ def test_numbers_that_are_no_whole_ones() -> None:
     with pytest.raises(ConfigError):
         Team(1.5)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        library.VelocitySizes(layers="3")
+        library.NativeSizes(layers="3")
 
 
 def test_a_function_that_is_not_there() -> None:
-    with pytest.raises(AttributeError, match="no function velocity_flight"):
-        library.load().velocity_flight  # noqa: B018
+    with pytest.raises(AttributeError, match="no function chattts_flight"):
+        library.load().chattts_flight  # noqa: B018

@@ -60,7 +60,7 @@ class NativeLlama:
         self._hidden = shape.hidden_size
         self._kind = library.KINDS[kind]
         self._wide = int(embed.code.weight.dtype is torch.float32)
-        self._sizes = library.VelocitySizes(
+        self._sizes = library.NativeSizes(
             hidden=shape.hidden_size,
             intermediate=shape.intermediate_size,
             layers=len(shard.layers),
@@ -81,35 +81,35 @@ class NativeLlama:
         given_tables = (embed.text.weight, embed.code.weight, *rotary)
         # Detached: moving or casting the module would put its parameters into other memory.
         tables = [table.detach().contiguous() for table in given_tables]
-        packed = PackedAdapters(adapters, shape, self._library.velocity_panel())
+        packed = PackedAdapters(adapters, shape, self._library.chattts_panel())
         self._held = (weights, packed, *tables)  # the kernels keep addresses only
-        fields = library.VelocityLayer._fields_
-        layers = (library.VelocityLayer * len(shard.layers))(
+        fields = library.NativeLayer._fields_
+        layers = (library.NativeLayer * len(shard.layers))(
             *(
-                library.VelocityLayer(
+                library.NativeLayer(
                     **{field[0]: weights.address(index, field[0]) for field in fields}
                 )
                 for index in range(len(shard.layers))
             )
         )
         names = ("text_table", "code_table", "cosines", "sines")
-        given = library.VelocityWeights(
+        given = library.NativeWeights(
             layers=layers,
             adapters=packed.products,
             max_rank=packed.max_rank,
             final_norm=weights.address(-1, "final_norm"),
             **{name: address(table) for name, table in zip(names, tables, strict=True)},
         )
-        self._handle = self._library.velocity_llama(
+        self._handle = self._library.chattts_llama(
             self._kind, self._wide, ctypes.byref(self._sizes), ctypes.byref(given)
         )
         # Not at exit, as for the team: a thread may still be computing.
-        weakref.finalize(self, self._library.velocity_llama_delete, self._handle).atexit = False
+        weakref.finalize(self, self._library.chattts_llama_delete, self._handle).atexit = False
 
     @property
     def block_bytes(self) -> int:
         size = int(
-            self._library.velocity_block_bytes(self._kind, self._wide, ctypes.byref(self._sizes))
+            self._library.chattts_block_bytes(self._kind, self._wide, ctypes.byref(self._sizes))
         )
         return -(-size // library.ALIGNMENT) * library.ALIGNMENT
 
@@ -127,7 +127,7 @@ class NativeLlama:
         arrays = batch.kinds, batch.ids, batch.positions, batch.tables, batch.table_of, batch.draws
         *places, vectors = addresses(*arrays, batch.vectors)
         width = batch.tables.shape[1]
-        inputs = library.VelocityBatch(
+        inputs = library.NativeBatch(
             rows, draws, width, *places, vectors=vectors, pool=pool.data_ptr()
         )
         if self._is_last:
@@ -143,7 +143,7 @@ class NativeLlama:
         probe = None if batch.probe is None else batch.probe.of_shard(self._shard)
         if probe is not None:
             _set_probe(inputs, probe)
-        self._library.velocity_forward(self._team.handle, self._handle, ctypes.byref(inputs))
+        self._library.chattts_forward(self._team.handle, self._handle, ctypes.byref(inputs))
         if self._gathers is not None:
             self._gathers.check()
         return out
@@ -191,7 +191,7 @@ class _Gathers:
             self._error = error
 
 
-def _set_probe(inputs: library.VelocityBatch, probe: AttentionProbe) -> None:
+def _set_probe(inputs: library.NativeBatch, probe: AttentionProbe) -> None:
     """Give the kernels the addresses of the probe's arrays."""
     names = ("first", "layers", "heads", "columns", "starts", "out")
     places = addresses(*[getattr(probe, name) for name in names])

@@ -21,7 +21,7 @@ class PackedAdapters:
         panel: outputs of a panel of weights.
 
     Attributes:
-        products: ``VelocityLowRank`` of each adapter, layer and matrix, in this order. The memory
+        products: ``NativeLowRank`` of each adapter, layer and matrix, in this order. The memory
             that they point to lives as long as this object.
         max_rank: the highest rank of any of them.
     """
@@ -35,12 +35,12 @@ class PackedAdapters:
             for layer in range(shape.num_hidden_layers)
             for matrix in MATRICES
         ]
-        self.products = (library.VelocityLowRank * len(made))(*made)
+        self.products = (library.NativeLowRank * len(made))(*made)
         self.max_rank = max((product.rank for product in made), default=0)
 
-    def _packed(self, product: LowRank | None) -> library.VelocityLowRank:
+    def _packed(self, product: LowRank | None) -> library.NativeLowRank:
         if product is None:
-            return library.VelocityLowRank()
+            return library.NativeLowRank()
         outputs, rank = product.up.shape
         spans = torch.tensor(
             [_span(row) for row in product.up.t()], dtype=torch.int32, device="cpu"
@@ -49,7 +49,7 @@ class PackedAdapters:
         up = whole.unflatten(0, (-1, self._panel)).transpose(1, 2).contiguous()
         down = product.down.contiguous()
         self._held += [up, down, spans]
-        return library.VelocityLowRank(
+        return library.NativeLowRank(
             down=address(down), up=address(up), spans=address(spans), rank=rank
         )
 

@@ -35,7 +35,7 @@ class NativeSampler:
         draws, temperatures = np.array(records, dtype=DRAW), np.array(settings, dtype=np.float32)
         ids = np.empty((n, num_codebooks), dtype=np.int32)
         logprobs = np.zeros((n, num_codebooks), dtype=np.float32)
-        self._team.library.velocity_sample(
+        self._team.library.chattts_sample(
             self._team.handle,
             logits.data_ptr(),
             n,
@@ -49,7 +49,7 @@ class NativeSampler:
 
 
 def _record(row: Draw, window: int) -> tuple[object, ...]:
-    """Return a row as ``VelocityDraw``; the temperature is given for each codebook instead.
+    """Return a row as ``NativeDraw``; the temperature is given for each codebook instead.
 
     Args:
         window: its address.

@@ -7,7 +7,7 @@
 #include "sampler.h"
 #include "wait.h"
 
-using namespace velocity;
+using namespace chattts;
 
 namespace {
 
@@ -66,7 +66,7 @@ void product(Team& team, const float* in, int rows, Matrix<Weights> matrix, floa
 
 extern "C" {
 
-const char* velocity_build() {
+const char* chattts_build() {
 #if HAS_TILES
   return "AVX-512 with bfloat16 products by AMX";
 #elif HAS_BF16_PRODUCT
@@ -89,26 +89,20 @@ const char* velocity_build() {
 }
 
 // Bytes of the structures that Python fills, in the order of its own list.
-int64_t velocity_structure_bytes(int which) {
+int64_t chattts_structure_bytes(int which) {
   constexpr int64_t kBytes[] = {
-      sizeof(VelocitySizes),
-      sizeof(VelocityLayer),
-      sizeof(VelocityLowRank),
-      sizeof(VelocityWeights),
-      sizeof(VelocityBatch),
-      sizeof(VelocityConvNeXtBlock),
-      sizeof(VelocityDecoderLayer),
-      sizeof(VelocityDecoderInput),
-      sizeof(VelocityDraw),
+      sizeof(NativeSizes),        sizeof(NativeLayer),        sizeof(NativeLowRank),
+      sizeof(NativeWeights),      sizeof(NativeBatch),        sizeof(NativeConvNeXtBlock),
+      sizeof(NativeDecoderLayer), sizeof(NativeDecoderInput), sizeof(NativeDraw),
   };
   return kBytes[which];
 }
 
 // Outputs of a panel of weights.
-int velocity_panel() { return kPanel; }
+int chattts_panel() { return kPanel; }
 
 // Returns null if the system does not give so many threads.
-void* velocity_team(int size) {
+void* chattts_team(int size) {
   try {
     return new Team(size);
   } catch (const std::system_error&) {
@@ -116,9 +110,9 @@ void* velocity_team(int size) {
   }
 }
 
-void velocity_dismiss(void* team) { delete static_cast<Team*>(team); }
+void chattts_dismiss(void* team) { delete static_cast<Team*>(team); }
 
-int64_t velocity_matrix_bytes(int kind, int outputs, int inputs) {
+int64_t chattts_matrix_bytes(int kind, int outputs, int inputs) {
   int64_t bytes = 0;
   with_matrices(kind,
                 [&](auto weights) { bytes = Matrix<decltype(weights)>::bytes(outputs, inputs); });
@@ -126,7 +120,7 @@ int64_t velocity_matrix_bytes(int kind, int outputs, int inputs) {
 }
 
 // `from` is row-major float32 [outputs][inputs].
-void velocity_pack(void* team, int kind, const float* from, int outputs, int inputs, char* to) {
+void chattts_pack(void* team, int kind, const float* from, int outputs, int inputs, char* to) {
   with_matrices(kind, [&](auto weights) {
     typedef Matrix<decltype(weights)> Packed;
     static_cast<Team*>(team)->run([&](Team::Member& member) {
@@ -137,14 +131,14 @@ void velocity_pack(void* team, int kind, const float* from, int outputs, int inp
 }
 
 // out [rows][outputs] = in [rows][inputs] times the packed matrix.
-void velocity_product(void* team, int kind, const float* in, int rows, const char* matrix,
-                      int outputs, int inputs, float* out) {
+void chattts_product(void* team, int kind, const float* in, int rows, const char* matrix,
+                     int outputs, int inputs, float* out) {
   with_matrices(kind, [&](auto weights) {
     product<decltype(weights)>(*static_cast<Team*>(team), in, rows, {matrix, outputs, inputs}, out);
   });
 }
 
-int64_t velocity_block_bytes(int kind, int wide, const VelocitySizes* sizes) {
+int64_t chattts_block_bytes(int kind, int wide, const NativeSizes* sizes) {
   const BlockShape shape{sizes->layers, sizes->kv_heads, sizes->head_size, sizes->block_size};
   int64_t bytes = 0;
   with_weights_and_table(kind, wide, [&](auto weights, auto table) {
@@ -154,8 +148,7 @@ int64_t velocity_block_bytes(int kind, int wide, const VelocitySizes* sizes) {
 }
 
 // `kind` of the matrices; `wide`: embeddings in float32 instead of bfloat16.
-void* velocity_llama(int kind, int wide, const VelocitySizes* sizes,
-                     const VelocityWeights* weights) {
+void* chattts_llama(int kind, int wide, const NativeSizes* sizes, const NativeWeights* weights) {
   LlamaBase* llama = nullptr;
   with_weights_and_table(kind, wide, [&](auto w, auto table) {
     llama = new Llama<decltype(w), decltype(table)>(*sizes, *weights);
@@ -163,15 +156,15 @@ void* velocity_llama(int kind, int wide, const VelocitySizes* sizes,
   return llama;
 }
 
-void velocity_llama_delete(void* llama) { delete static_cast<LlamaBase*>(llama); }
+void chattts_llama_delete(void* llama) { delete static_cast<LlamaBase*>(llama); }
 
-void velocity_forward(void* team, void* llama, const VelocityBatch* batch) {
+void chattts_forward(void* team, void* llama, const NativeBatch* batch) {
   static_cast<LlamaBase*>(llama)->forward(*static_cast<Team*>(team), *batch);
 }
 
 // Takes all inputs through the layers. No state may be in two inputs.
-void velocity_advance(void* team, const VelocityDecoderLayer* layers, int depth,
-                      const VelocityDecoderInput* inputs, int count) {
+void chattts_advance(void* team, const NativeDecoderLayer* layers, int depth,
+                     const NativeDecoderInput* inputs, int count) {
   Team& crew = *static_cast<Team*>(team);
   DecoderCall(layers, depth, inputs, count, crew.size()).run(crew);
 }
@@ -179,14 +172,14 @@ void velocity_advance(void* team, const VelocityDecoderLayer* layers, int depth,
 // Draws for `rows` rows of `num_codebooks` codebooks: logits [rows][num_codebooks][size].
 // `temperatures` is [rows][num_codebooks]. `ids` and `logprobs` are outputs of that shape; an id is
 // -1 where the logits are not finite.
-void velocity_sample(void* team, const float* logits, int rows, int num_codebooks, int size,
-                     const VelocityDraw* draws, const float* temperatures, int32_t* ids,
-                     float* logprobs) {
+void chattts_sample(void* team, const float* logits, int rows, int num_codebooks, int size,
+                    const NativeDraw* draws, const float* temperatures, int32_t* ids,
+                    float* logprobs) {
   Team& crew = *static_cast<Team*>(team);
   std::vector<LaneSampler> samplers(crew.size());
   crew.run([&](Team::Member& member) {
     member.each(rows * num_codebooks, [&](int i) {
-      VelocityDraw settings = draws[i / num_codebooks];
+      NativeDraw settings = draws[i / num_codebooks];
       settings.temperature = temperatures[i];
       ids[i] = samplers[member.rank].draw(logits + size_t(i) * size, size, settings,
                                           i % num_codebooks, &logprobs[i]);

@@ -21,11 +21,12 @@ from .model.cuda.recording_thread import RecordingThread
 from .model.cuda.support import must_fit
 from .model.devices.placement import Placement
 from .model.dvae import DVAE, MelDecoder
-from .model.gpt import GPT, EngineOptions
+from .model.gpt import EngineOptions
 from .model.kernels.cpu.build import BuildError
 from .model.kernels.cpu.library import Team
 from .model.lora.names import Adapters
 from .model.lora.reader import SPEAKER
+from .model.script_gpt import ScriptGPT
 from .model.script_tokenizer import ScriptTokenizer
 from .model.speaker import Speaker
 from .model.synthesis.cpu_convnext import accelerate
@@ -75,7 +76,7 @@ def load_model(
     tokenizer.check_ids(config.gpt.num_text_tokens)
     speaker = _speaker(config, assets.config, placement)
     found, lengths = found_heads(assets, config), found_lengths(assets)
-    gpt = GPT.load_pretrained(
+    gpt = ScriptGPT.load_pretrained(
         weights=assets.gpt,
         llama_file=assets.gpt_config,
         embed_weights=assets.embed,

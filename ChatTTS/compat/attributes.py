@@ -13,7 +13,7 @@ from ..config import AlignmentHeads, Config
 from ..errors import NotLoadedError
 from ..model.dvae import DVAE, MelDecoder
 from ..model.embed import Embed
-from ..model.gpt import GPT
+from ..model.script_gpt import ScriptGPT
 from ..model.script_tokenizer import ScriptTokenizer
 from ..model.speaker import Speaker
 from ..model.synthesis.vocoder import Vocoder
@@ -72,7 +72,7 @@ class CheckpointAttributes:
 
     tokenizer = ModelAttribute[ScriptTokenizer]()
     speaker = ModelAttribute[Speaker]()
-    gpt = ModelAttribute[GPT]()
+    gpt = ModelAttribute[ScriptGPT]()
     decoder = ModelAttribute[MelDecoder]()
     dvae = ModelAttribute[DVAE]()
     vocos = ModelAttribute[Vocoder]()

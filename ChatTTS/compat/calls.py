@@ -21,7 +21,7 @@ from torch import Tensor
 from ..config import Paths
 from ..errors import ConfigError
 from ..model.generation import Cancellation
-from ..model.gpt import GenerationOutputs
+from ..model.script_gpt import GenerationOutputs
 from ..params import InferCodeParams, RefineTextParams
 from ..pipeline.call_arguments import checked_texts
 from ..utils.process_hooks import finish_before_exit

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ..model.draws import DrawKey, Pass
 from ..model.generation import Cancellation, GenerationRequest
-from ..model.gpt import GenerationOutputs
 from ..model.sampling_params import SamplingParams
+from ..model.script_gpt import GenerationOutputs
 from ..model.tokenizer import refine_prompt
 from ..params import InferCodeParams, RefineTextParams
 from ..pipeline.model import Model

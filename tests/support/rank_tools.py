@@ -190,7 +190,7 @@ class RankedWorker:
         drawing = [work.seq_id for work in plan.work if work.draws]
         self._drawn = {seq_id: ids[None] for seq_id, ids in zip(drawing, first.ids, strict=True)}
         attention = summed([result.attention for result in results])
-        return Future.done(replace(first, attention=attention))
+        return Future(replace(first, attention=attention))
 
 
 def _result(worker: Worker, plan: StepPlan, drawn: Any) -> StepResult:

@@ -1,10 +1,13 @@
-"""The Python calls of a decode step on the CPU kernels: `python -m tests.support.step_trace`.
+"""The Python calls of a decode step: `python -m tests.support.step_trace [cpu|torch|cuda]`.
 
-It prints the package's own functions in the order of the calls, indented by their depth.
+It prints the package's own functions in the order of the calls, indented by their depth. ``cuda``
+is the machine of a GPU with twins for kernels; a recorded step counts as its replay alone, since a
+GPU carries it out without Python.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 import numpy as np
+import pytest
 
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import GenerationRequest
@@ -20,9 +24,14 @@ from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 
+from .cuda_twins import use_twins
 from .places import DATA, ROOT
+from .recorder_tools import EagerRecording, record_anywhere
 from .velocity_models import make_team
 
+from ChatTTS.model.velocity.model_loader import ModelLoader  # isort: skip
+
+MACHINES = ("cpu", "torch", "cuda")
 PACKAGE = f"{ROOT / 'ChatTTS'}/"
 
 
@@ -37,17 +46,25 @@ class Trace:
         return {file for file, _, _ in self.calls}
 
     @property
+    def functions(self) -> set[tuple[str, str]]:
+        """Those with a name: comprehensions are no functions to a reader, or from Python 3.12."""
+        return {(file, name) for file, name, _ in self.calls if name[0] != "<"}
+
+    @property
     def depth(self) -> int:
         return max(depth for _, _, depth in self.calls)
 
 
 def trace_of(work: Callable[[], object]) -> Trace:
-    trace, depth = Trace(), 0
+    trace, depth, replays = Trace(), 0, 0
+    replay = inspect.unwrap(EagerRecording.replay).__code__
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        nonlocal depth
+        nonlocal depth, replays
         code = frame.f_code
-        if not code.co_filename.startswith(PACKAGE):
+        if code is replay:
+            replays += {"call": 1, "return": -1}.get(event, 0)
+        if replays or not code.co_filename.startswith(PACKAGE):
             return
         if event == "call":
             depth += 1
@@ -64,17 +81,35 @@ def trace_of(work: Callable[[], object]) -> Trace:
     return trace
 
 
-def decode_step() -> Trace:
-    """Return the trace of a step in which one stream gains one frame; skip without kernels."""
-    make_team(1)
-    args = EngineArgs(DATA / "model-a", device="cpu", kv_memory="4MB", num_threads=1)
+def decode_step(machine: str, monkeypatch: pytest.MonkeyPatch) -> Trace:
+    """Return the trace of a step in which one stream gains frames; skip without kernels.
+
+    Args:
+        machine: one of ``MACHINES``.
+    """
+    if machine == "cpu":
+        make_team(1)
+    else:
+        monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
+    if machine == "cuda":
+        monkeypatch.setattr(ModelLoader, "_has_triton", lambda *_: True)
+        record_anywhere(monkeypatch)
+        use_twins(monkeypatch)
+    args = EngineArgs(
+        DATA / "model-a",
+        device="cpu",
+        kv_memory="4MB",
+        num_threads=1,
+        max_num_seqs=2,
+        max_num_batched_tokens=16,
+    )
     engine = LLMEngine.from_engine_args(args)
     try:
         none = np.zeros((0, 0), dtype=np.int64)
         prompt = Prompt(np.arange(20, 30), none, None, np.zeros(10, dtype=np.bool_))
         sampling = SamplingParams((0.3,) * 4, 0.7, 20, 1.05, 60, 60)
         engine.add([GenerationRequest(prompt, sampling, DrawKey(1, Pass.CODE), request_id="a")])
-        for _ in range(20):
+        for _ in range(4):
             engine.step()
         return trace_of(engine.step)
     finally:
@@ -82,11 +117,11 @@ def decode_step() -> Trace:
 
 
 if __name__ == "__main__":
-    found = decode_step()
+    with pytest.MonkeyPatch.context() as context:
+        found = decode_step((*sys.argv[1:], "cpu")[0], context)
     for file, name, depth in found.calls:
         print(f"{'  ' * depth}{name}  {Path(file).as_posix()}")
-    functions = {call[:2] for call in found.calls}
     print(
-        f"{len(found.calls)} calls of {len(functions)} functions in {len(found.files)} files, "
-        f"{found.depth} deep"
+        f"{len(found.calls)} calls of {len(found.functions)} functions in {len(found.files)} "
+        f"files, {found.depth} deep"
     )

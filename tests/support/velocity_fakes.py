@@ -162,7 +162,7 @@ class FakeExecutor(ExecutorBase):
             logprobs=np.array([logprob for _, _, logprob, _ in drawn], dtype=np.float32),
             finite=np.array([finite for _, _, _, finite in drawn], dtype=np.bool_),
         )
-        return Future.done(result)
+        return Future(result)
 
     def _draw(self, data: SequenceData, work: Work) -> tuple[list[int], torch.Tensor, float, bool]:
         key = data.request.key

@@ -265,20 +265,17 @@ class LLMEngine:
         It is ``None`` if there is nothing to do, or if a result has to come first.
         """
         started = time.perf_counter()
-        plan = self._next_plan()
+        depth, stages, in_flight = self.executor.depth, self.executor.stages, self._in_flight
+        if in_flight and (self._is_refused or len(in_flight) == depth):
+            plan = None
+        elif not in_flight or stages > 1:
+            plan = self._scheduler.schedule(stages)
+        else:
+            plan = self._scheduler.schedule_ahead(self.executor.max_steps)
         if plan is None and self.has_unfinished_requests() and not self._in_flight:
             raise RuntimeError("requests wait and none can be moved: the scheduler is at fault")
         self._engine_seconds += time.perf_counter() - started
         return plan
-
-    def _next_plan(self) -> StepPlan | None:
-        if not self._in_flight:
-            return self._scheduler.schedule(self.executor.stages)
-        if self._is_refused or len(self._in_flight) == self.executor.depth:
-            return None
-        if self.executor.stages > 1:
-            return self._scheduler.schedule(self.executor.stages)
-        return self._scheduler.schedule_ahead(self.executor.max_steps)
 
     def execute(self, plan: StepPlan | None) -> Step | None:
         """Do the second part of a step: run the model.
@@ -296,7 +293,11 @@ class LLMEngine:
                 return None
         started = time.perf_counter()
         oldest, future = self._in_flight.popleft()
-        result = _awaited(future)
+        result: StepResult | StepMemoryError
+        try:
+            result = future.result()
+        except StepMemoryError as error:
+            result = error
         self._is_refused = self._is_refused and bool(self._in_flight)
         self._model_seconds += time.perf_counter() - started
         return Step(oldest, result)
@@ -409,11 +410,3 @@ class LLMEngine:
     def _check_alive(self) -> None:
         if self._refusal is not None:
             raise EngineDeadError(self._refusal)
-
-
-def _awaited(future: Future) -> StepResult | StepMemoryError:
-    """Return the result of a plan, or why it has none."""
-    try:
-        return future.result()
-    except StepMemoryError as error:
-        return error

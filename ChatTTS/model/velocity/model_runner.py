@@ -130,9 +130,12 @@ class ModelRunner:
             )
 
     def execute_model(self, plan: StepPlan) -> Future:
-        """Compute a plan's work."""
+        """Compute a plan's work, and draw the next ids of the sequences that ask for it.
+
+        Only the last stage of a pipeline draws. The result of another one has no rows.
+        """
         with torch.inference_mode():
-            return Future.done(self._run(plan.work))
+            return Future(self._run(plan.work))
 
     def append(self, drawn: Mapping[int, NDArray[np.int64]]) -> None:
         """Take ids that the last stage drew, [n, num_codebooks] by the sequence's id.
@@ -144,13 +147,9 @@ class ModelRunner:
                 state.append(ids if state.request.key.kind is Pass.CODE else ids[:, :1])
 
     def _run(self, works: Sequence[Work]) -> StepResult:
-        """Compute ``works``, and draw the next ids of those that ask for it.
-
-        Only the last stage of a pipeline draws. The result of another one has no rows.
-        """
         batch, llama = self._batch(works), self._model.llama
         assert batch.probe is None or llama.gives_attention, "this Llama gives no attention"
-        hiddens = llama.forward(self._received(batch), self._pool)
+        hiddens = llama.forward(batch if self._is_first else self._received(batch), self._pool)
         drawing = []
         for work in works:
             if work.draws:
@@ -181,9 +180,7 @@ class ModelRunner:
         return result
 
     def _received(self, batch: InputBatch) -> InputBatch:
-        """Return the batch with what the stage before computed, if there is one."""
-        if self._is_first:
-            return batch
+        """Return the batch with what the stage before computed."""
         peers = self._model.peers
         assert peers is not None
         return replace(batch, given=peers.receive(self._model.llama.new_rows(len(batch))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,25 +116,20 @@ class StepMemoryError(RuntimeError):
 
 
 # Waits for the result of a step.
-Pending = Callable[[], StepResult]
+Pending: TypeAlias = Callable[[], StepResult]
 
 
 class Future:
     """The result of a plan that workers were given.
 
     Args:
-        pending: waits for it.
+        found: the result, where the work is done already, or what waits for it.
     """
 
-    __slots__ = ("_pending",)
+    __slots__ = ("_found",)
 
-    def __init__(self, pending: Pending) -> None:
-        self._pending = pending
-
-    @classmethod
-    def done(cls, result: StepResult) -> Future:
-        """Return the future of work that is done already."""
-        return cls(lambda: result)
+    def __init__(self, found: StepResult | Pending) -> None:
+        self._found = found
 
     @classmethod
     def refused(cls, error: StepMemoryError) -> Future:
@@ -151,4 +146,5 @@ class Future:
         Raises:
             StepMemoryError: the device has no memory for the plan. Later ones may fit.
         """
-        return self._pending()
+        found = self._found
+        return found if isinstance(found, StepResult) else found()

@@ -67,18 +67,15 @@ class PlansInFlight:
         self.plans.append((plan, sequences))
         return plan
 
-    def check_oldest(self, plan: StepPlan) -> None:
-        """Check that ``plan`` is the oldest one in flight.
+    def pop(self, plan: StepPlan) -> list[tuple[Work, Sequence]]:
+        """Take the oldest plan out; return its work, each with its sequence.
 
         Raises:
-            RuntimeError: it is not.
+            RuntimeError: ``plan`` is not that one.
         """
         if not self.plans or plan is not self.plans[0][0]:
             raise RuntimeError("this plan is not in flight, or not the first one")
-
-    def pop(self) -> list[tuple[Work, Sequence]]:
-        """Take the oldest plan out; return its work, each with its sequence."""
-        plan, sequences = self.plans.popleft()
+        _, sequences = self.plans.popleft()
         completed = list(zip(plan.work, sequences, strict=True))
         for work, seq in completed:
             seq.plans_in_flight -= 1

@@ -161,7 +161,8 @@ class Scheduler:
         if len(self._in_flight.plans) >= max_in_flight:
             raise RuntimeError("a step is in flight: schedule the next one after its update")
         share = -(-len(self._queues.running) // max_in_flight)
-        chunks = self._decodes(share, held) if (held := self._held_back()) else []
+        held = self._held_back() if self._holds_back else None
+        chunks = self._decodes(share, held) if held else []
         chunks = chunks or self._decodes(share)
         # At most as many sequences run as the budget has positions, so a position is left for the
         # first of the others.
@@ -176,10 +177,13 @@ class Scheduler:
     def _held_back(self) -> set[Sequence]:
         """Return the sequences that can wait while others have not been heard at all."""
         running = self._queues.running
-        if not self._holds_back or not any(seq.is_awaited for seq in running):
+        for seq in running:
+            if seq.is_awaited:
+                break
+        else:
             return set()
         now = self._clock()
-        return {seq for seq in running if seq.lead(now) > _LEAD}
+        return {each for each in running if each.lead(now) > _LEAD}
 
     def _decodes(self, max_sequences: int, held: Collection[Sequence] = ()) -> list[Chunk]:
         """Return the running sequences that need one position, the first ones in order.
@@ -290,7 +294,6 @@ class Scheduler:
             RuntimeError: ``plan`` is not that plan.
             ValueError: the result does not have one row for each draw of the plan.
         """
-        self._in_flight.check_oldest(plan)
         draws = 0
         for work in plan.work:
             draws += plan.steps * work.draws
@@ -301,7 +304,7 @@ class Scheduler:
         finite = result.finite.tolist()
         kept: dict[Sequence, list[int]] = {}  # the rows that each sequence keeps
         first, of_a_step = 0, draws // plan.steps
-        for work, seq in self._in_flight.pop():
+        for work, seq in self._in_flight.pop(plan):
             rows = range(first, draws, of_a_step) if work.draws else range(0)
             first += work.draws
             if seq.status is SequenceStatus.FINISHED:
@@ -330,9 +333,8 @@ class Scheduler:
         Raises:
             RuntimeError: ``plan`` is not that plan.
         """
-        self._in_flight.check_oldest(plan)
         ended = []
-        for _, seq in self._in_flight.pop():
+        for _, seq in self._in_flight.pop(plan):
             if seq.status is not SequenceStatus.FINISHED:
                 self._end(seq, FinishReason.ABORT, None if seq.aborted else error)
                 ended.append(Advance(seq, []))

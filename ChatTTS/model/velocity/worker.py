@@ -160,27 +160,20 @@ class Worker:
             with self._stream_context():
                 if drawn and not self.model.shard.is_last:
                     runner.append(drawn)
-                runner.forget(plan.ended)
+                if plan.ended:
+                    runner.forget(plan.ended)
                 for move in plan.moves:
                     self._move(move)
-                runner.add(plan.new)
-                future = self._begun(runner, plan)
+                if plan.new:
+                    runner.add(plan.new)
+                try:
+                    future = runner.execute_model(plan)
+                except RuntimeError as error:
+                    raise _lack_of_memory(error) from error
         except BaseException as error:
             self._note_loss(error)
             raise
         return Future(partial(self._result, future)) if self.depth > 1 else future
-
-    def _begun(self, runner: Runner, plan: StepPlan) -> Future:
-        try:
-            return runner.execute_model(plan)
-        except RuntimeError as error:
-            if not is_out_of_memory(error):
-                raise
-            reason = (str(error).splitlines() or [""])[0]
-            raise StepMemoryError(
-                f"the device has no memory left for a step ({reason}): try again, load with less "
-                "kv_memory, or end what else uses the device"
-            ) from error
 
     def _result(self, future: Future) -> StepResult:
         try:
@@ -279,3 +272,14 @@ class Worker:
             give_back_memory()  # of loading, and of models that were dropped before
             return torch.cuda.mem_get_info(device)[0]
         return machine.available_memory() // self._config.parallel.world_size
+
+
+def _lack_of_memory(error: RuntimeError) -> StepMemoryError:
+    """Return what the caller of a step gets where ``error`` is a lack of memory, or raise it."""
+    if not is_out_of_memory(error):
+        raise error
+    reason = (str(error).splitlines() or [""])[0]
+    return StepMemoryError(
+        f"the device has no memory left for a step ({reason}): try again, load with less "
+        "kv_memory, or end what else uses the device"
+    )

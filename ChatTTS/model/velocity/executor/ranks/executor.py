@@ -106,7 +106,7 @@ class RanksExecutor(ExecutorBase):
     def execute_model(self, plan: StepPlan) -> Future:
         if self.stages > 1:
             return self._send(plan)
-        return self._compute_lock.run(lambda: Future.done(self._send(plan).result()))
+        return self._compute_lock.run(lambda: Future(self._send(plan).result()))
 
     def after_fork(self) -> str | None:
         return FORKED

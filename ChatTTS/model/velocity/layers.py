@@ -30,7 +30,7 @@ Context = Any
 
 @dataclass(frozen=True)
 class LayerMatrices:
-    """One layer: its matrices as a table packed them, and the weights of its norms, [hidden].
+    """The matrices of one layer as a table packed them.
 
     ``qkv`` stacks queries, keys and values. ``gate_up`` is the gated half of the MLP: the product
     with it is silu(gate) * up.
@@ -40,8 +40,6 @@ class LayerMatrices:
     out: Matrix
     gate_up: Matrix
     down: Matrix
-    attention_norm: Tensor
-    mlp_norm: Tensor
 
 
 class Operations(Protocol):
@@ -60,7 +58,7 @@ class Operations(Protocol):
     gives_attention: bool
 
     def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
-        """Return the weights of a layer as :meth:`product` reads them."""
+        """Return the matrices of a layer as :meth:`product` reads them."""
         ...
 
     def metadata(self, batch: InputBatch, pool: Tensor) -> Metadata:
@@ -149,7 +147,11 @@ class Llama(Generic[Table]):
         self._inner = self._shard.columns(self._shape.intermediate_size)
         self._hidden = self._shard.columns(self._shape.hidden_size)
         self._block_shape = self._shard.local.block_shape(block_size)
-        self._layers = [operations.pack(index, layer) for index, layer in enumerate(layers)]
+        # The matrices of each layer, and the weights of its two norms, [hidden].
+        self._layers = [
+            (operations.pack(index, layer), layer.attention_norm, layer.mlp_norm)
+            for index, layer in enumerate(layers)
+        ]
         self.gives_attention = operations.gives_attention
 
     @classmethod
@@ -212,15 +214,15 @@ class Llama(Generic[Table]):
             ``x``, which holds the hidden states before the final norm.
         """
         operations, eps = self.operations, self._shape.rms_norm_eps
-        for index, layer in enumerate(self._layers):
-            following = self._layers[(index + 1) % len(self._layers)]
+        for index, (layer, attention_norm, mlp_norm) in enumerate(self._layers):
+            following, *_ = self._layers[(index + 1) % len(self._layers)]
             out = None if kept is None else kept[index, : len(x)]
-            norm = layer.attention_norm, eps
+            norm = attention_norm, eps
             qkv = operations.product(x, layer.qkv, adapter_of, norm=norm, out=out)
             ahead = layer.out, layer.gate_up, layer.down, following.qkv
             context = operations.attend(qkv, rows, pool, index, ahead)
             self._add(context, self._queries, layer.out, x, adapter_of)
-            norm = layer.mlp_norm, eps
+            norm = mlp_norm, eps
             gated = operations.product(x, layer.gate_up, adapter_of, norm=norm)
             self._add(gated, self._inner, layer.down, x, adapter_of)
         return x

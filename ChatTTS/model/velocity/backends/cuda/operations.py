@@ -128,8 +128,6 @@ class TritonOperations:
             out=matrix("out", layer.out),
             gate_up=matrix("gate_up", torch.cat([layer.gate, layer.up]), gated=True),
             down=matrix("down", layer.down),
-            attention_norm=layer.attention_norm,
-            mlp_norm=layer.mlp_norm,
         )
 
     def metadata(self, batch: InputBatch, pool: Tensor) -> AttentionMetadata:

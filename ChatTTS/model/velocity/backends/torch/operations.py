@@ -71,8 +71,6 @@ class TorchOperations:
             out=matrix("out", hidden),
             gate_up=GatedMatrix(matrix("gate", inner), matrix("up", inner)),
             down=matrix("down", hidden),
-            attention_norm=layer.attention_norm,
-            mlp_norm=layer.mlp_norm,
         )
 
     def metadata(self, batch: InputBatch, pool: Tensor) -> Metadata:

@@ -18,6 +18,9 @@ from .readers import DIGIT
 logger = logging.getLogger(__name__)
 
 
+LOOK_BACK = 48  # characters; about what a word still belongs to
+
+
 class SpanClass(NamedTuple):
     """A class of written forms.
 
@@ -27,12 +30,14 @@ class SpanClass(NamedTuple):
         say: returns the words of a match, or ``None`` where it is no form of this class after all.
         without_digits: whether a text without a digit may have a span. Most texts have no digit,
             and most classes are not looked for in them.
+        behind: where it is given, finds the words before a span that make it one of this class.
     """
 
     kind: str
     pattern: re.Pattern[str]
     say: Callable[[re.Match[str]], str | None]
     without_digits: bool
+    behind: re.Pattern[str] | None
 
 
 class Span(NamedTuple):
@@ -48,6 +53,7 @@ def span(
     pattern: str | re.Pattern[str],
     words: str | Callable[[re.Match[str]], str | None],
     without_digits: bool | None = None,
+    behind: str | re.Pattern[str] | None = None,
 ) -> SpanClass:
     """Return the class of what ``pattern`` matches.
 
@@ -56,12 +62,20 @@ def span(
         words: says a match, as in :class:`SpanClass`, or is a template of ``re`` for the words.
         without_digits: whether a text without a digit may have a span. Where that is not said, it
             may where the pattern has no ``\\d``.
+        behind: what stands before a span, in its last characters; it ends in ``\\Z`` where it
+            must stand directly before the span.
     """
     compiled = re.compile(pattern)
     say = words if callable(words) else partial(_expand, words)
     if without_digits is None:
         without_digits = r"\d" not in compiled.pattern
-    return SpanClass(kind, compiled, say, without_digits)
+    words_before = None if behind is None else re.compile(behind)
+    return SpanClass(kind, compiled, say, without_digits, words_before)
+
+
+def before(match: re.Match[str], characters: int = LOOK_BACK) -> str:
+    """Return what stands in the text before a match, as far as it is looked at."""
+    return match.string[max(0, match.start() - characters) : match.start()]
 
 
 def _expand(template: str, match: re.Match[str]) -> str:
@@ -84,7 +98,9 @@ def find_spans(text: str, classes: Sequence[SpanClass]) -> list[Span]:
         try:
             for match in each.pattern.finditer(text):
                 start, end = match.span()
-                if any(taken[start:end]) or (words := each.say(match)) is None:
+                if any(taken[start:end]) or (each.behind and not each.behind.search(before(match))):
+                    continue
+                if (words := each.say(match)) is None:
                     continue
                 taken[start:end] = b"\1" * (end - start)
                 spans.append(Span(start, end, words))

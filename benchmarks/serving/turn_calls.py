@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +90,8 @@ def main() -> None:
         chat = Chat()
         chat.load("custom", custom_path=str(folder), device="cpu", dtype="bfloat16", use_vllm=True)
         asyncio.run(listen(chat, args.streams))  # records what it launches
+        while any(thread.name == "velocity" for thread in threading.enumerate()):
+            time.sleep(0.01)
         threading.setprofile(loop.note)  # of the thread that begins with the next work
         try:
             samples = asyncio.run(listen(chat, args.streams))
@@ -100,8 +103,8 @@ def main() -> None:
     plans = loop.of("update", "model/velocity/llm_engine.py")
     moved = loop.of("_take", "model/velocity/scheduler.py")
     each = loop.calls.total() / frames
-    print(f"{args.streams} streams: {frames:.0f} frames in {turns} turns and {plans} plans; a stream")
-    print(f"has {frames / moved:.1f} frames in a plan; {each:.1f} calls a frame\n")
+    print(f"{args.streams} streams: {frames:.0f} frames in {turns} turns and {plans} plans;")
+    print(f"a stream has {frames / moved:.1f} frames in a plan; {each:.1f} calls a frame\n")
     print("| function | file | a turn | a stream in a plan | a frame |")
     print("| --- | --- | --- | --- | --- |")
     for (file, name), count in loop.calls.most_common(args.functions):

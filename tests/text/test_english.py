@@ -102,6 +102,59 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("No. I won't", "No. I won't"),
         ("the BBC, the US", "the B B C, the U S"),
         ("J. R. Smith", "J R Smith"),
+        # what one class says, and the unit of another behind it
+        (
+            "1 234 567 g, 2 1/2 lb, 1/2 tsp",
+            "one million two hundred thirty four thousand five hundred sixty seven grams, two and "
+            "a half pounds, one half teaspoon",
+        ),
+        (
+            "2010 km, 1900-2000 m",
+            "two thousand ten kilometers, one thousand nine hundred to two thousand meters",
+        ),
+        (
+            "a 5 km run, a 90° turn, 2x8 m2",
+            "a five kilometer run, a ninety degree turn, two by eight square meters",
+        ),
+        (
+            "3 calls/10 s, 7 min/mi, 2 per day/person",
+            "three calls per ten seconds, seven minutes per mile, two per day per person",
+        ),
+        (
+            "3.0×10^8 m/s, 5,00,000 kg",
+            "three point zero times ten to the power of eight meters per second, five hundred "
+            "thousand kilograms",
+        ),
+        (
+            "28/35 mpg, max. 8/24 h",
+            "twenty eight, thirty five miles per gallon, maximum eight per twenty four hours",
+        ),
+        ('It says "4 lbs." there, 5 a.m. ET', 'It says "four pounds" there, five a m ET'),
+        (
+            "Seas 5 ft, vsby 1 nm; 500 mm, 2 NM",
+            "Seas five feet, vsby one nautical mile; five hundred millimeters, two nautical miles",
+        ),
+        ("an 85# bag, tide 5.9', low", "an eighty five pounds bag, tide five point nine feet, low"),
+        # hours without a colon
+        ("the 07.42 weighs 07.5 kg", "the seven forty two weighs zero seven point five kilograms"),
+        (
+            "open 0600-2330, dep. SFO, arr. 1545",
+            "open o six hundred to twenty three thirty, departing SFO, arriving fifteen forty five",
+        ),
+        (
+            "meet at 930 for $945 or 930",
+            "meet at nine thirty for nine hundred forty five dollars or nine hundred thirty",
+        ),
+        # names with a hyphen or without a space
+        (
+            "Dkt. 118-2, UA 1175 SFO-HNL, born 14thMarch",
+            "docket one hundred eighteen dash two, UA eleven seventy five SFO to H N L, born the "
+            "fourteenth of March",
+        ),
+        (
+            "11-19 FG, 2 cts. of it, 31014G",
+            "eleven of nineteen F G, two counts of it, three one zero one four G",
+        ),
         # abbreviations that no table has, and short words that end a sentence
         ("the mot. to dismiss, incl. in id. at 5", "the mot to dismiss, incl in id at five"),
         ("Add 2 tbs. milk (1 oz.) or so", "Add two tablespoons milk (one ounce) or so"),
@@ -175,7 +228,7 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("3(three) cats, 401(k)", "three (three) cats, four o one k"),
         ("2.5mg at 3p.m. on p.12", "two point five milligrams at three p m on page twelve"),
         # stops before a capital, moves of chess, numbers of articles, months, durations, algebra
-        ("fl. 4, arr. LHR, twd. Olney. I", "floor four, arr L H R, twd Olney. I"),
+        ("fl. 4, arr. LHR, twd. Olney. I", "floor four, arriving L H R, twd Olney. I"),
         (
             "up 3d4h, SKU 78-003, 3/2019",
             "up three days four hours, SKU seven eight, zero zero three, March twenty nineteen",

@@ -105,15 +105,16 @@ RELEASES = (
     span("releases", _VERSION, _version),
     span(
         "numbers in groups",
-        r"(?a)(?<![\w.-])(?:(?P<small>[1-9]?\d(?:-[1-9]?\d){2}(?!-))|\d{1,6}(?:-\d{1,6}){2,5}|(?:20\d{6}|0\d{1,11}|\d{9,12})-\d{1,8})(?![\w.-])",
+        r"(?a)(?<![\w.-])(?<!\d,)(?:(?P<small>[1-9]?\d(?:-[1-9]?\d){2}(?!-))|\d{1,6}(?:-\d{1,6}){2,5}|(?:20\d{6}|0\d{1,11}|\d{9,12})-\d{1,8})(?![\w.-]|,\d{3})",
         lambda match: (
             numbers_said(match[0].replace("-", "，")) if match["small"] else in_groups(match[0])
         ),
     ),
-    # 60335-1, 2023-2: what is much longer than what stands behind its dash.
+    # 60335-1, 2023-2, 6204-2RS: what is much longer than what stands behind its dash.
     span(
         "numbers with a part",
-        rf"(?a)(?<![\w.:/$¥-])\d{{4,8}}-\d{{1,2}}(?![\w.:/-]|\s?[=+%℃°]|\s?(?:{AMOUNT}))",
+        r"(?a)(?<![\w.:/$¥-])\d{4,8}-\d{1,2}(?:(?![GMKT]B|K[GM]|M[ML])[A-Z]{2,3})?"
+        rf"(?![\w.:/-]|\s?[=+%℃°]|\s?(?:{AMOUNT}))",
         lambda match: numbers_said(match[0].replace("-", "杠"), chinese_digits),
     ),
 )

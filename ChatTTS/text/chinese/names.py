@@ -35,8 +35,9 @@ def _room(match: re.Match[str]) -> str:
 
 
 def _train(match: re.Match[str]) -> str:
-    number = match["number"]
-    return match["letter"] + (chinese_digits(number) if len(number) == 1 else by_digits(number))
+    numbers = f"{match['number']}{match['more']}".split("/")
+    said = (chinese_digits(each) if len(each) == 1 else by_digits(each) for each in numbers)
+    return match["letter"] + "、".join(said)
 
 
 def _each_digit(match: re.Match[str]) -> str:
@@ -67,7 +68,8 @@ def _mixed(match: re.Match[str]) -> str:
     )
 
 
-_TRAIN = r"(?P<letter>[GDCZTKYLS])(?P<number>\d{1,4})"
+# D4617/4620次 has a number for each direction.
+_TRAIN = r"(?P<letter>[GDCZTKYLS])(?P<number>\d{1,4})(?P<more>(?:/\d{1,4}){0,2})"
 # B-726室, G4高速, 3-201; 3-300 is a range.
 _PARTS_OF_PLACES = {
     "rooms": (

@@ -62,6 +62,7 @@ _RULERS = "路易|亨利|查理|查尔斯|乔治|威廉|爱德华|詹姆斯|拿�
 # Behind 第 and a ruler, before the noun of a kind, and alone where no abbreviation looks like it.
 _ROMAN = re.compile(
     rf"(?:(?<=第)|(?<={')|(?<='.join(_RULERS.split('|'))})){NUMERAL}(?![A-Za-z])"
+    rf"|(?<=国)(?=[IV]){NUMERAL}(?=[ab]?(?![A-Za-z]))"
     rf"|(?<![A-Za-z\d])(?:{NUMERAL}(?=[类期级度型](?![恤线血号]))|(?:VI{{0,3}}|X)?I{{2,3}})(?![A-Za-z\d])"
 )
 _YEAR = re.compile(r"(?<=[(（〔\[])(?:19|20)\d\d(?=[)）〕\]])")
@@ -106,7 +107,7 @@ def _volume(match: re.Match[str]) -> str:
 
 
 def _of_all(match: re.Match[str]) -> str:
-    part, every, noun = match.groups()
+    part, every, noun = match["part"], match["all"], match["noun"]
     return f"{chinese_number(part)}{noun}，共{chinese_number(every)}{noun}"
 
 
@@ -127,6 +128,12 @@ REFERENCES = (
     span("pages", _PAGE, _page),
     span("numbers in brackets", _BRACKETED, _bracketed, without_digits=True),
     span("so much of so many parts", _OF_ALL, _of_all),
+    # 18/33层: on this floor of so many
+    span(
+        "floors",
+        r"(?<![\d/.-])(?P<part>\d{1,2})/(?P<all>[4-9]|[1-9]\d{1,2})(?P<noun>层)(?!板)",
+        lambda match: _of_all(match) if int(match["part"]) <= int(match["all"]) else None,
+    ),
     span("numbers of sections", _SECTION_INDEX, _section_index),
     # 约翰福音3:16, 诗篇23:1-3
     span(

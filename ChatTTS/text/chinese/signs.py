@@ -45,7 +45,17 @@ _FACE = re.compile(
     r"[(（]?\*?(?<![A-Za-z\d])(?:\^[_▽ωoO.]{0,2}\^|[TQ;Oo=>-]_{1,3}[TQ;Oo=<-](?![A-Za-z\d]))\*?[)）]?"
 )
 
+_SURNAMES = (
+    "赵钱孙李周吴郑王冯陈蒋沈韩杨朱秦许何吕张孔曹严金魏陶姜谢邹潘葛范彭马方袁柳史唐薛罗毕常于傅齐康余顾孟"
+    "黄萧尹邱徐高夏蔡田胡卢莫丁邓洪石崔龚程陆刘叶白乔贾江曾"
+)
 SIGNS = (
+    # 李×, 张××
+    span(
+        "hidden names",
+        rf"(?:(?<=[{_SURNAMES}])|(?<=[{_SURNAMES}]×))×(?=[×，。、；：,;:)）男女]|$)",
+        "某",
+    ),
     span("faces", _FACE, "", without_digits=True),
     span("quotients", r"(?<==[A-Za-z])/(?=[A-Za-z](?![A-Za-z]))|(?<=Δ[a-z])/(?=Δ)", "除以"),
     span(

@@ -11,11 +11,11 @@ from ..readers import Reader, read_all
 from ..roman import read_roman
 from ..signs import name_emoji, name_greek
 from ..spans import read_spans
-from .abbreviations import INNER_STOPS, expand_abbreviations
-from .amounts import BESIDE_LETTERS, FOREIGN_GROUPS, NUMBERS, SCALED
+from .abbreviations import INNER_STOPS, PLACES_OF_MAIL, expand_abbreviations
+from .amounts import AMOUNTS, BESIDE_LETTERS, NUMBERS
 from .calendar import DATES, DECADES, NUMERIC_DATES, YEARS
 from .chess import CHESS
-from .clock import CLOCK_TIMES, DURATIONS, HALVES
+from .clock import CLOCK, DURATIONS
 from .codes import CODES
 from .command_lines import COMMAND_LINES, EXPRESSIONS
 from .comparisons import COMPARISONS
@@ -25,7 +25,7 @@ from .fractions import FRACTIONS
 from .hours import HOURS
 from .labels import LABELS
 from .letter_signs import LETTER_SIGNS
-from .measures import DEGREES_AND_PERCENTAGES, read_measures
+from .measures import MEASURES
 from .medicine import MEDICINE
 from .mixed_numbers import MIXED_NUMBERS
 from .money import MONEY
@@ -34,7 +34,7 @@ from .networks import NETWORKS
 from .phones import PHONES
 from .places import PLACES
 from .plurals import PLURALS
-from .ranges import ORDINALS, RANGES, VERSIONS_IN_DIGITS
+from .ranges import RANGES
 from .ratios import RATIOS
 from .references import REFERENCES
 from .scientific import SCIENTIFIC
@@ -78,11 +78,14 @@ _SPANS = (
     *LETTER_SIGNS,
     *COMPARISONS,
     *PHONES,
+    *PLACES_OF_MAIL,
     *FRACTIONS,
     *CODES,
     *DATES,
     *DECADES,
-    *DEGREES_AND_PERCENTAGES,
+    *AMOUNTS,
+    *MEASURES,
+    *CLOCK,
     *RANGES,
     *INNER_STOPS,
 )
@@ -98,15 +101,8 @@ _READERS = (
     Reader("addresses", read_addresses),
     Reader("quotes at numbers", unquote_numbers, needs_digits=True),
     Reader("spans", lambda text: read_spans(text, _SPANS, " ")),
-    Reader("halves of the day", HALVES, needs_digits=True),
-    Reader("foreign numbers", FOREIGN_GROUPS, needs_digits=True),
     Reader("abbreviations", expand_abbreviations),
     Reader("formulas", read_formulas),
-    Reader("scales", SCALED, needs_digits=True),
-    Reader("times", CLOCK_TIMES, needs_digits=True),
-    Reader("versions", VERSIONS_IN_DIGITS, needs_digits=True),
-    Reader("ordinals", ORDINALS, needs_digits=True),
-    Reader("measures", read_measures),
     Reader("Greek letters", lambda text: name_greek(text, "en")),
     Reader("signs at numbers", SIGNS_AT_NUMBERS),
     Reader("roman numerals", read_roman),

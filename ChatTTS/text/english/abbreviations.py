@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_digits, english_number
+from ..numbers import english_digits, english_ordinal
 from ..spans import span
-from .labels import ALL, is_label
+from .codes import say_in_pairs
+from .labels import AIRPORT_NEXT, ALL, is_label
+from .measures import UNITS
 from .short_words import has_no_vowel, is_abbreviation
 
 # A word always follows these, so their full stop never ends a sentence.
@@ -35,8 +37,7 @@ _TRAILING = {
     "avail": "available", "misc": "miscellaneous", "mins": "minutes", "secs": "seconds",
     "hrs": "hours", "yrs": "years", "mos": "months", "wks": "weeks", "lbs": "pounds",
     "pts": "points", "acct": "account", "accts": "accounts", "pcs": "pieces", "elev": "elevation",
-    "tpke": "turnpike", "bdrm": "bedroom", "cts": "courts", "pkg": "package",
-}  # fmt: skip
+    "tpke": "turnpike", "bdrm": "bedroom", "cts": "courts", "pkg": "package", }  # fmt: skip
 
 MONTHS = {
     "jan": "January", "feb": "February", "mar": "March", "apr": "April", "jun": "June",
@@ -107,14 +108,13 @@ _WEEKDAY = re.compile(
 )
 _DAY = "(Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)"
 _WEEK = re.compile(rf"\b{_DAY}\.?\s?[-–]\s?{_DAY}\b\.?(?!\w)")
-_HALF_OF_ZONE = re.compile(r"\b([ap])\.m\.(?=\s(?:[ECMP][SD]?T|GMT|UTC|CET|BST)\b)")
 _BESIDE_MONTH = re.compile(r"(?:and|or|to|through|of)\s|,\s\d|[-–]")
 _FORT = re.compile(r"\bFt\.(?=\s[A-Z][a-z])")
 _DEGREE = re.compile(r"\bPhD\b")
 
 # The parties of a case: "Roe v. Wade".
 _PARTIES = re.compile(r"(?<![\w.'’])[A-Z][\w.'’]*,?\sv\Z")
-_LAST_WORD = re.compile(r"(?<![0-9A-Za-z])[A-Za-z](?:[A-Za-z.]*[A-Za-z])?$")
+_LAST_WORD = re.compile(r"(?:(?<![0-9A-Za-z])[A-Za-z](?:[A-Za-z.]*[A-Za-z])?|(?<=\d)[AaPp]\.[Mm])$")
 _LIST_NUMBER = re.compile(r"\s{0,32}\d{1,3}")  # with nothing before it on its line
 _NEXT = re.compile(r"[\s\"'“‘(]{0,64}(\S)")
 # Words that begin a sentence and no name: "plan B. Then we left", but "John B. Smith".
@@ -124,11 +124,14 @@ _OPENS_SENTENCE = re.compile(
     r"Now|Please|Who|Where|Which|Just|Some|Each|Every|Any|One|Can|Could|Do|Does|Did|Is|Are|Was|Were|"
     r"Will|Would|Have|Has|Had|Let|Also|Still|Even|Here|Once|Since|Until|Thanks|Suppose|A(?!\.))\b"
 )
-# A day behind an hour, and a point of the compass: "10 a.m. Sun., Jan. 5", "2 mos. N of it".
+# A day and a zone behind an hour, and a point of the compass: "10 a.m. Sun., Jan. 5", "9 a.m. ET",
+# "2 mos. N of it".
 _NO_OPENER = re.compile(
     r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6}(?:\.,?|,)\s|[NSEW]\s|"
+    r"(?:[ECMP][SD]?T|GMT|UTC|CET|BST)\b|"
     rf"(?:{'|'.join(map(str.title, MONTHS))})[a-z]{{0,6}}\.?\s\d"
 )
+_MEASURED = (*UNITS, "a.m", "p.m", "A.M", "P.M")
 _LOOK_BACK = 32  # characters; longer than any abbreviation
 # What expand_abbreviations reads together with its stop.
 _READ_LATER = re.compile(rf"\bFt\Z|(?:[A-Z][a-z]+|\d(?:st|nd|rd|th))\s(?:{_KIND})\Z")
@@ -180,6 +183,8 @@ def _goes_on(word: str, text: str, place: int) -> bool:
         return is_short and not _OPENS_SENTENCE.match(text, place)
     if not word.istitle():
         return False
+    if word.lower() in ALL and AIRPORT_NEXT.match(text, place):
+        return True
     chained = _CHAINED.match(text, place)
     if chained and chained[1].lower() not in _LEADING:
         return is_abbreviation(word) or (len(word) <= 5 and is_abbreviation(chained[1]))
@@ -188,15 +193,13 @@ def _goes_on(word: str, text: str, place: int) -> bool:
 
 def expand_abbreviations(text: str) -> str:
     """Write abbreviations out; a full stop stays where it ends a sentence."""
-    text = _PLACE.sub(_place, _ADDRESS.sub(_address, text))
     text = _ERA.sub(r"\1 \2", _STATE.sub(lambda match: match[1] + STATES[match[2]], text))
     text = _STREET.sub(_street, text)
     text = _WEEK.sub(
         lambda match: f"{WEEKDAYS[match[1].lower()]} to {WEEKDAYS[match[2].lower()]}", text
     )
     text = _WEEKDAY.sub(lambda match: WEEKDAYS[match[match.lastindex or 0].lower()], text)
-    text = _HALF_OF_ZONE.sub(r"\1 m", _FORT.sub("fort", text))
-    text = _ABBREVIATION.sub(_read, _DEGREE.sub("P H D", text))
+    text = _ABBREVIATION.sub(_read, _DEGREE.sub("P H D", _FORT.sub("fort", text)))
     text = _INITIAL.sub(_spell, _DOTTED.sub(_spell, text))
     return _TITLE_WITHOUT_STOP.sub(lambda match: _LEADING[match[1].lower()], text)
 
@@ -206,7 +209,10 @@ def _inner_stop(match: re.Match[str]) -> str | None:
     text, stop = match.string, match.start()
     before = text[max(0, stop - _LOOK_BACK) : stop]
     word = _LAST_WORD.search(before)
-    if word is None or word[0].lower() in _READINGS or _READ_LATER.search(before):
+    if word is None or _READ_LATER.search(before):
+        return None
+    is_unit = re.search(r"\d\s?\Z", before[: word.start()])  # that a measure reads without its stop
+    if word[0].lower() in _READINGS and not (is_unit and word[0] in _MEASURED):
         return None
     is_closed = text[match.end()] == ")"
     # A sentence in brackets begins with a capital letter: no "(sic.) Then" nor "(11 inn.) Then".
@@ -219,8 +225,9 @@ def _inner_stop(match: re.Match[str]) -> str | None:
 INNER_STOPS = (
     span(
         "stops inside of a sentence",
-        rf"\.(?:(?<=[A-Za-z]{{2}}\.)|(?<=[\s(][{_SINGLE}]\.))"
-        r"(?:(?P<mark>(?=\)?[,;:/]))|(?=\)|\s{1,4}(?:[\"'(]?[A-Za-z\d]|[$€£#~<>±+=&/|-])))",
+        rf"\.(?:(?<=[A-Za-z]{{2}}\.)|(?<=[\s(][{_SINGLE}]\.)|(?<=\d[AaPp]\.[Mm]\.)|"
+        r"(?<=\d [AaPp]\.[Mm]\.))"
+        r"(?:(?P<mark>(?=\)?[,;:/]|[-–]\d))|(?=\)|[\"”’]\s[a-z]|\s{1,4}(?:[\"'(]?[A-Za-z\d]|[$€£#~<>±+=&/|—–-])))",
         _inner_stop,
         without_digits=True,
     ),
@@ -238,6 +245,8 @@ def _read(match: re.Match[str]) -> str:
         return MONTHS[key]
     if key in MONTHS and not after.lstrip("(+")[:1].isdigit():
         return match[0]
+    if key == "cts" and match.string[match.start() - 2 : match.start()].strip().isdigit():
+        return "counts" + _kept_stop(match)
     reading = "street" if key == "st" and not after[:1].isupper() else _READINGS[key]
     return reading + _kept_stop(match)
 
@@ -248,15 +257,13 @@ def _spell(match: re.Match[str]) -> str:
 
 def _address(match: re.Match[str]) -> str:
     """Return an address: its number in pairs, the direction, and the kind of street."""
-    number, rest = match["number"], match["rest"]
-    if len(number) == 4 and number[1:3] != "00" and number[2] != "0":
-        number = f"{english_number(number[:2])} {english_number(number[2:])}"
-    elif len(number) == 3 and number[1] != "0":
-        number = f"{english_number(number[0])} {english_number(number[1:])}"
+    number = match["number"]
+    number = say_in_pairs(number) if len(number) in (3, 4) and number[-2] != "0" else number
     way = f"{_DIRECTIONS[match['way'][0]]} " if match["way"] else ""
     kind = match["kind"]
     kind = _STREETS.get(kind.capitalize(), kind) + (_stop_before(match) if match["stop"] else "")
     letter = f" {match['letter']}" if match["letter"] else ""
+    rest = re.sub(r"\d\w+", lambda ordinal: english_ordinal(ordinal[0]), match["rest"])
     return f"{number}{letter} {way}{rest}{kind}"
 
 
@@ -277,3 +284,9 @@ def _stop_before(match: re.Match[str]) -> str:
 
 def _kept_stop(match: re.Match[str]) -> str:
     return "." if ends_sentence(match.string, match.end() - 1, match.end()) else ""
+
+
+PLACES_OF_MAIL = (
+    span("street addresses", _ADDRESS, _address),
+    span("codes of places", _PLACE, _place),
+)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from ..numbers import english_digits, english_number
 from ..readers import Rule, rule
+from ..spans import span
 
 # Bounded, so that a run of digits is not looked at from each of its places: longer runs are read
 # digit by digit before.
@@ -22,37 +25,43 @@ _COUNTED = (
     r"(?!(?:is|was|as|has|this|us|across|towards|less|plus|minus|does|times|thus|vs|yes|always)\b)"
     r"(?:[a-z]{2,}s|people|men|women|children)\b"
 )
-FOREIGN_GROUPS: list[Rule] = [
+_DECIMAL = r"\d{1,20}(?:\.\d{1,20})?"
+
+
+def _scaled(match: re.Match[str]) -> str:
+    return f"{english_number(match[1])} {SCALES[match[match.lastindex or 0].lower()]}"
+
+
+AMOUNTS = (
     # A comma before the decimals: 67,5 m3.
-    rule(r"(?<![\w.,])(\d{1,3}),(\d{1,2})(?=\s?(?:[kcm]?m[23]?|k?g|m?l|M?T|t)\b)", r"\1.\2"),
-    # Indian groups: 5,00,000 is 500,000.
-    rule(r"(?<![\d,.])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])", lambda match: match[0].replace(",", "")),
-    # Points between groups: 1.234.567.
-    rule(
-        r"(?<![\w.])[1-9]\d{0,2}(?:\.\d{3}){2,6}(?![\w.]*\d)",
-        lambda match: match[0].replace(".", ""),
+    span(
+        "decimal commas",
+        r"(?<![\w.,])\d{1,3},\d{1,2}(?=\s?(?:[kcm]?m[23]?|k?g|m?l|M?T|t)\b)",
+        lambda match: english_number(match[0].replace(",", ".")),
     ),
-    # A space or an apostrophe between groups: 1 234 567 and 1'234'567.
-    rule(r"(?<![\d.,'])\d{1,3}(?:'\d{3})+(?![\d'])", lambda match: match[0].replace("'", "")),
-    rule(
+    # Indian groups, points, apostrophes and spaces between groups: 5,00,000, 1.234.567, 1'234'567.
+    span(
+        "foreign groups",
+        r"(?<![\d,.])\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])|"
+        r"(?<![\w.])[1-9]\d{0,2}(?:\.\d{3}){2,6}(?![\w.]*\d)|"
+        r"(?<![\d.,'])\d{1,3}(?:'\d{3})+(?![\d'])|"
         r"(?<![\d.,] )(?<![\d.,])\d{1,3}(?: \d{3}){2,}(?![\d ]*\d)",
-        lambda match: match[0].replace(" ", ""),
+        lambda match: english_number(re.sub(r"\D", "", match[0])),
     ),
-]
-SCALED: list[Rule] = [
-    # A part of a whole: no room and no flight has one.
-    rule(r"(?<![\w.$€£-])(\d{1,4}\.\d{1,3})B(?![\w-])", lambda match: f"{match[1]} billion"),
-    rule(
-        rf"(?<![\w.$€£])(?![48]K)(\d{{1,20}}(?:\.\d{{1,20}})?)(k|K|m|mn|M|bn|B)(?=\s(?:mi\b|{_COUNTED}))",
-        lambda match: f"{match[1]} {SCALES[match[2].lower()]}",
+    span(
+        "scales",
+        # "5.1B" is a part of a whole: no room and no flight has one.
+        rf"(?<![\w.$€£])({_DECIMAL})(?:(?:(?<=\.\d)|(?<=\.\d\d))(B)(?![\w-])|"
+        rf"(?![48]K)(k|K|m|mn|M|bn|B)(?=\s(?:mi\b|{_COUNTED}))|"
+        r"\s?(mn|mln|bn|bln|tn|trn|k(?!\s(?:run|race|video|monitor|screen)))\b)",
+        _scaled,
     ),
-    rule(
-        r"(?<![\w.$€£])(\d{1,20}(?:\.\d{1,20})?)\s?(mn|mln|bn|bln|tn|trn|k(?!\s(?:run|race|video|monitor|screen)))\b",
-        lambda match: f"{match[1]} {SCALES[match[2]]}",
-    ),
-]
+)
 BESIDE_LETTERS: list[Rule] = [
-    rule(r"(?<=[A-Za-z])\d{4,}", lambda match: f" {english_digits(match[0])}"),
+    rule(
+        r"(?<=[A-Za-z])\d{4,}|(?<!\d)\d{5,19}(?=[A-Z])(?<!00)",
+        lambda match: f" {english_digits(match[0])} ",
+    ),
     rule(r"(?<=[A-Za-z])-?(?=\d)|(?<=\d)-?(?=[A-Za-z])", " "),
 ]
 NUMBERS: list[Rule] = [rule(NUMBER, lambda match: f" {english_number(match[0])} ")]

@@ -23,7 +23,7 @@ _ANY_CASE = "|".join(
 _MONTH = (
     rf"(?P<month>(?i:{_ANY_CASE})|May|MAY|may(?= (?:1[1-9]|20)\d\d\b)|March|MARCH|Mar|MAR)\b\.?"
 )
-_DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?\b(?![:.,]\d)"
+_DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?(?:\b|(?<=[dht])(?=[A-Z]))(?![:.,]\d)"
 _YEAR = r"(?P<year>(?:1[1-9]|20)\d\d)\b"
 _BEFORE_YEAR = r"(?:,\s?|\s)"
 
@@ -129,7 +129,7 @@ DATES = (
     ),
     span(
         "days before their month",
-        rf"(?<![\w.,$€£¥])(?P<the>[Tt]he\s)?{_DAY}(?:\sof)?\s{_MONTH}"
+        rf"(?<![\w.,$€£¥])(?P<the>[Tt]he\s)?{_DAY}(?:\sof)?\s?{_MONTH}"
         rf"(?:{_BEFORE_YEAR}{_YEAR})?",
         _day_first,
     ),

@@ -5,24 +5,28 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..readers import Rule, rule
 from ..spans import span
+
+_HALF = re.compile(r"\s?([AaPp])(?:\.[Mm](?![A-Za-z])|[Mm]\b)")
 
 
 def _clock(match: re.Match[str]) -> str:
     """Return a time of day; other pairs of numbers (a score, 16:9) are read with "to"."""
-    half = match["half"] or ""
+    half = _HALF.match(match.string, match.end())
     hour, minute = int(match["hour"]), match["minute"]
     is_race = 24 < hour < 60 and minute != "00"  # "she ran it in 38:42"
     if (hour > 24 and not is_race) or int(minute) > 59 or int(match["second"] or 0) > 59:
         return match[0].replace(":", " to ")
+    if match["part"]:
+        second = english_number(f"{int(match['second'])}.{match['part']}")
+        return f"{say_hour(hour, minute)} and {second} seconds"
     if match["second"]:
         numbers = zip((hour, minute, match["second"]), ("hour", "minute", "second"), strict=True)
         hours, minutes, seconds = (counted(int(number), unit) for number, unit in numbers)
-        return f"{hours} {minutes} and {seconds}{half}"
+        return f"{hours} {minutes} and {seconds}"
     if half and not hour:
         hour = 12
-    return say_hour(hour, minute, half)
+    return english_number(str(hour)) if half and minute == "00" else say_hour(hour, minute)
 
 
 def say_hour(hour: int, minute: str, half: str = "") -> str:
@@ -35,7 +39,7 @@ def say_hour(hour: int, minute: str, half: str = "") -> str:
 
 def _duration(match: re.Match[str]) -> str:
     """Return "2h 30m" as two hours thirty minutes, and "3d4h" as three days four hours."""
-    units = {"d": "day", "h": "hour", "m": "minute", "s": "second"}
+    units = {"w": "week", "d": "day", "h": "hour", "m": "minute", "s": "second"}
     parts = ((number, units[name]) for name, number in match.groupdict().items() if number)
     return " ".join(
         f"{english_number(number)} seconds" if "." in number else counted(int(number), unit)
@@ -48,31 +52,41 @@ def counted(number: int, unit: str) -> str:
     return f"{english_number(str(number))} {unit}{'' if number == 1 else 's'}"
 
 
-HALVES: list[Rule] = [
-    # "1:00a.m." and "1 a.m": as they are written most often.
-    rule(r"(?<=\d)\s?([AaPp])\.([Mm])(?:\.|(?![\w.]))", lambda match: f" {match[1]}.{match[2]}."),
-    rule(r"(?<=\d)\.(?=[0-5]\d\s?[AaPp]\.?[Mm]\b)", ":"),
-    rule(r"(?<=\d)\s?([AaPp])[Mm]\b", lambda match: f" {match[1].lower()} m"),
-]
-CLOCK_TIMES: list[Rule] = [
-    rule(
-        r"(?<![\w:.])(\d{1,3}):([0-5]\d\.\d{1,3})(?![\d:])",
-        lambda match: f"{counted(int(match[1]), 'minute')} and {match[2].lstrip('0')} seconds",
-    ),
-    rule(
-        r"(?<![\w:.])(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?"
-        r"(?P<half>\s[ap] m\b)?(?![\d:])",
-        _clock,
-    ),
-    rule(r"(?<=\d):(?=\d)", " to "),
-]
 _HOURS = (
     r"(?P<h>\d{1,3})\s?h(?:rs?|ours?)?\s?(?P<m>\d{1,2})(?:\s?m(?:ins?)?)?(?:\s?(?P<s>\d{1,2})\s?s)?"
 )
 _MINUTES = r"(?P<m>\d{1,3})\s?m(?:in)?\s?(?P<s>\d{1,2}(?:\.\d{1,3})?)\s?s(?:ec)?"
 _DAYS = r"(?P<d>\d{1,3})\s?d\s?(?P<h>\d{1,2})\s?h(?:rs?)?(?:\s?(?P<m>\d{1,2})\s?m(?:in)?)?"
 
+_WEEKS = r"(?P<w>\d{1,2})\s?w\s?(?P<d>[0-6])\s?d"
+
 DURATIONS = tuple(
     span("durations", rf"(?<![\w.:,]){form}(?!\w|[.:]\d)", _duration)
-    for form in (_HOURS, _MINUTES, _DAYS)
+    for form in (_HOURS, _MINUTES, _DAYS, _WEEKS)
+)
+# The full stop behind "p.m" is that of an abbreviation.
+CLOCK = (
+    span(
+        "minutes and parts of a second",
+        r"(?<![\w:.])(\d{1,3}):([0-5]\d\.\d{1,3})(?![\d:])",
+        lambda match: f"{counted(int(match[1]), 'minute')} and {match[2].lstrip('0')} seconds",
+    ),
+    span(
+        "times of day",
+        r"(?<![\w:.])(?P<hour>\d{1,2})(?::|\.(?=[0-5]\d\s?[AaPp]\.?[Mm]\b))(?P<minute>\d{2})"
+        r"(?::(?P<second>\d{2})(?:[.,](?P<part>\d{6}|\d{3}))?)?(?![\d:])",
+        _clock,
+    ),
+    # No amount begins with a zero: "the 07.42 from Leeds".
+    span(
+        "times with a point",
+        r"(?<![\w.:,/])(?P<hour>0\d)\.(?P<minute>[0-5]\d)(?P<second>(?P<part>(?!)))?(?![\w%]|[.,:/]\d)",
+        _clock,
+    ),
+    span("parts of a ratio", r"(?<=\d):(?=\d)", " to "),
+    span(
+        "halves of the day",
+        rf"(?<=\d){_HALF.pattern}",
+        lambda match: f" {match[1].lower()} m",
+    ),
 )

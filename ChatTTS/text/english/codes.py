@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_digits, english_number, english_ordinal, english_year
-from ..spans import span
+from ..spans import before, span
 
 # What a number of three digits or more is said digit by digit behind, and what in pairs.
 _NAMED = re.compile(
@@ -23,7 +23,6 @@ _COUNTED = re.compile(
     r"section|page|stage|phase|verse|slide|figure|appendix|round|disc|(?:ch|ep|pt|vol|fig|sec)\.)\s\Z",
     re.IGNORECASE,
 )
-_LOOK_BACK = 32  # characters
 
 
 def spelled(code: str) -> str:
@@ -45,14 +44,13 @@ def say_in_pairs(number: str) -> str:
 def _named(match: re.Match[str]) -> str | None:
     """Return a number as the words before it show that it is a name."""
     number, sign = match["number"], match["sign"] or ""
-    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start("number")]
-    part = match["part"]
-    if _NAMED.search(before) and len(number) > 2 and not part:
+    words, part = before(match) + sign, match["part"]
+    if _NAMED.search(words) and len(number) > 2 and not part:
         return f"{'number ' if sign else ''}{english_digits(number)}"
-    if _PLACES.search(before) and len(number) == 3 and number[0] != "0":
+    if _PLACES.search(words) and len(number) == 3 and number[0] != "0":
         return say_in_pairs(number) + (f" {english_number(part)}" if part else "")
     bare = number.lstrip("0")
-    is_counted = bare not in ("", number) and not part and _COUNTED.search(before)
+    is_counted = bare not in ("", number) and not part and _COUNTED.search(words)
     return english_number(bare) if is_counted else None
 
 

@@ -8,20 +8,11 @@ from ..spans import span
 
 # The amount itself is read by its own class.
 _AMOUNT = r"(?=\s?[-+−±]?(?:[A-Z]{0,3}[$€£¥₹₩₽₺])?\s?\.?\d)"
+# "sum(w)" and "x", but not "some (or all)".
 _TERM = re.compile(
     r"(?:\w\([^()\n]{0,32}\)|\^\w|[a-z]\.[a-z_]{2,20}|(?<![\w.'’-])(?:[b-zB-HJ-Z]|\d{1,3}[knxyz]))\Z"
 )
-_LOOK_BACK = 40  # characters
 _UNKNOWN = r"(?<=\b[a-z0-9])"
-
-
-def _minus(match: re.Match[str]) -> str | None:
-    """Return "minus" behind "sum(w)" and "x", but not behind "some (or all)"."""
-    return (
-        " minus "
-        if _TERM.search(match.string[max(0, match.start() - _LOOK_BACK) : match.start()])
-        else None
-    )
 
 
 COMPARISONS = (
@@ -34,7 +25,7 @@ COMPARISONS = (
         " minus ",
         without_digits=True,
     ),
-    span("terms less something", r" [-−] (?=\d|[a-z]\b(?!['’]))", _minus, without_digits=True),
+    span("terms less something", r" [-−] (?=\d|[a-z]\b(?!['’]))", " minus ", True, _TERM),
     # The bracket behind what it is applied to stays.
     span(
         "functions",

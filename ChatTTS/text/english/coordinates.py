@@ -6,12 +6,12 @@ import re
 
 from ..numbers import english_number
 from ..spans import span
-from .clock import counted
 
 _WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _WAY = r"(?:\s?(?P<way>[NSEW])\b)?"
 _SIDES = {"W": "wide", "D": "deep", "H": "high", "L": "long"}
 _PRIME = "['′]"
+_UNQUOTED = r"\A(?!.*(?<!\w)['‘]\w)"
 _LONG = r"(?=\s(?:long|wide|tall|high|deep|boat|ceilings?|sail|by)\b|\s?[x×]\s?\d)"
 
 
@@ -54,18 +54,14 @@ COORDINATES = (
     ),
     span(
         "feet and inches",
-        r"(?<![\w.])(?P<feet>\d{1,3})′(?:\s?(?P<inches>\d{1,2}(?:\.\d)?)(?:″|\")|" + _LONG + ")",
+        rf"(?<![\w.'])(?P<feet>\d{{1,3}}){_PRIME}"
+        rf"(?:\s?(?P<inches>\d{{1,2}}(?:\.\d)?)(?:″|\"|''|(?=\s+tall))|{_LONG})",
         _say_feet,
     ),
-    span("heights in feet", r"(?<=\d,\d{3})['′](?!\w)", " feet"),
+    span("heights in feet", r"(?:(?<=\d,\d{3})|(?<=\d\.\d))['′](?!\w)", " feet", behind=_UNQUOTED),
     span(
-        "minutes of an angle",
-        r"(?<![\w.])(\d{1,3})′",
-        lambda match: counted(int(match[1]), "minute"),
-    ),
-    span(
-        "double primes",
-        r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)″",
-        lambda match: _unit(match[1], "inch", "inches"),
+        "lone primes",
+        r"(?<![\w.])(?:(\d{1,3})′|(\d{1,3}(?:\.\d{1,3})?)″)",
+        lambda match: _unit(match[1], "minute") if match[1] else _unit(match[2], "inch", "inches"),
     ),
 )

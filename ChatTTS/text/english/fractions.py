@@ -6,8 +6,10 @@ import re
 
 from ..numbers import english_number, english_ordinal
 from ..spans import span
+from .measures import UNIT
 
 _DENOMINATORS = "2|3|4|5|6|7|8|9|10|12|16|20|32|64|100"
+_UNIT_NEXT = re.compile(rf"\s?(?:{UNIT})(?![\w'/])")
 _DASH = r"\s?[-–—]\s?"
 _PARTS = {2: ("half", "halves"), 4: ("quarter", "quarters")}
 
@@ -17,10 +19,7 @@ def _fraction(match: re.Match[str]) -> str | None:
     above, below = int(match["above"]), int(match["below"])
     if above >= below:
         return None
-    said = say_parts(above, below)
-    if match["whole"]:
-        said = "a half" if (above, below) == (1, 2) else said
-        said = f"{english_number(match['whole'])} and {said}"
+    said = say_mixed(match["whole"], above, below)
     return f"{' to ' if match['from'] else ''}{said}{' to ' if match['to'] else ''}"
 
 
@@ -34,6 +33,12 @@ def _mixed(match: re.Match[str]) -> str:
     return f"{english_number(whole)} and {said}"
 
 
+def say_mixed(whole: str | None, above: int, below: int) -> str:
+    """Return "two and a half" for 2, 1 and 2; without a whole number, the parts alone."""
+    parts = "a half" if whole and below == 2 else say_parts(above, below)
+    return f"{english_number(whole)} and {parts}" if whole else parts
+
+
 def say_parts(above: int, below: int) -> str:
     """Return "three quarters" for 3 and 4."""
     ordinal = english_ordinal(str(below))
@@ -41,6 +46,12 @@ def say_parts(above: int, below: int) -> str:
     if below == 100:
         one, many = f"one {one}", f"one {many}"
     return f"{english_number(str(above))} {one if above == 1 else many}"
+
+
+def _quotient(match: re.Match[str]) -> str:
+    """Return "ninety over forty", and of "28/35 mpg" two values of one measure."""
+    between = "," if _UNIT_NEXT.match(match.string, match.end()) else " over"
+    return f"{english_number(match[1])}{between} {english_number(match[2])}"
 
 
 FRACTIONS = (
@@ -68,6 +79,6 @@ FRACTIONS = (
     span(
         "quotients",
         r"(?<![\w/.,^])(\d{1,6})\s?/\s?(3[3-9]|4\d|5[1-9]|[6-9]\d|\d{3,6})(?![\w/]|\.\d)",
-        lambda match: f"{english_number(match[1])} over {english_number(match[2])}",
+        _quotient,
     ),
 )

@@ -73,6 +73,7 @@ _NUMBER_NEXT = re.compile(rf"\s?(?:[Nn]os?\.\s)?{_SIGN}\.?\d")
 _ROMAN = rf"(?:{LONGER}\b|[VX]\b|I\b(?!['’]|\s[a-z]))"
 _LETTER_NEXT = re.compile(r"\s[A-HJ-Z]\d{0,3}\b(?![.'’]\w)")
 _LETTER_ALONE = re.compile(r"\s[A-HJ-Z](?=[,;:)]|\.?\Z)")
+AIRPORT_NEXT = re.compile(r"\s?[A-Z]{3}\b(?![.'’])")  # "Dep. SFO"
 _CODE_NEXT = re.compile(r"\s[A-Z]{1,5}[-/]?\d")
 _CLAUSE_ENDS = re.compile(r"\s{0,8}(?:[,;:)\n]|\Z)")
 _BEATEN_NEXT = re.compile(r"(?:\s[A-Z][\w.'’-]{0,20}){1,3},?\s\d{1,3}-\d")
@@ -133,6 +134,8 @@ def label_at(text: str, start: int, stop: int) -> str | None:
     if key == "est" and _YEAR_NEXT.match(text, after):
         return "established"
     if key in _BEFORE_WORDS and _WORD_NEXT.match(text, after):
+        return _MEASURED[key]
+    if key in ("arr", "dep") and AIRPORT_NEXT.match(text, after):
         return _MEASURED[key]
     if word == "App" and _NO_NEXT.match(text, after):
         return "application"

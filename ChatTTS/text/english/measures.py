@@ -5,60 +5,53 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..readers import Rule, either, rewrite, rule
-from ..spans import span
+from ..readers import either
+from ..spans import before, span
 from .amounts import NUMBER
 
+_PREFIXES = {
+    " ": "", "k": "kilo", "M": "mega", "G": "giga", "T": "tera", "P": "peta", "h": "hecto",
+    "d": "deci", "c": "centi", "m": "milli", "µ": "micro", "μ": "micro", "n": "nano", "p": "pico",
+}  # fmt: skip
+# Units, with the prefixes that people write before them; a space stands for none.
+_METRIC = {
+    "m": ("{}meter", " kdcmµμn"), "m2": ("square {}meter", " kcm"), "m3": ("cubic {}meter", " kcm"),
+    "g": ("{}gram", " kmµμn"), "l": ("{}liter", " dcmµμ"), "L": ("{}liter", " dmµμ"),
+    "s": ("{}second", " mµμn"), "Hz": ("{}hertz", " kMGT"), "W": ("{}watt", " mµμkMG"),
+    "Wh": ("{}watt hour", " kMGT"), "V": ("{}volt", " mµμk"), "A": ("{}ampere", "mµμ"),
+    "Ah": ("{}ampere hour", " m"), "N": ("{}newton", " k"), "Nm": ("{}newton meter", " "),
+    "J": ("{}joule", " kM"), "eV": ("{}electronvolt", " kMGT"), "cal": ("{}calorie", " k"),
+    "Pa": ("{}pascal", " hkM"), "mol": ("{}mole", " mµμ"), "Ω": ("{}ohm", " kM"),
+    "F": ("{}farad", "µμnp"), "H": ("{}henry", "mµμ"), "B": ("{}byte", "kMGTP"),
+    "b": ("{}bit", "kMG"), "bit": ("{}bit", "kMG"),
+}  # fmt: skip
 _SIMPLE = {
-    "km": "kilometer", "m": "meter", "dm": "decimeter", "cm": "centimeter", "mm": "millimeter",
-    "nm": "nanometer", "ft": "foot", "mi": "mile", "yd": "yard", "m2": "square meter",
-    "km2": "square kilometer", "cm2": "square centimeter", "mm2": "square millimeter",
-    "m3": "cubic meter", "km3": "cubic kilometer", "cm3": "cubic centimeter",
-    "cc": "C C", "ft2": "square foot", "ft3": "cubic foot", "sqft": "square foot",
-    "sf": "square foot", "kts": "knot", "Gi": "gibibyte",
+    f"{prefix.strip()}{unit}": name.format(_PREFIXES[prefix])
+    for unit, (name, prefixes) in _METRIC.items()
+    for prefix in prefixes
+} | {
+    "ft": "foot", "mi": "mile", "yd": "yard", "cc": "C C", "ft2": "square foot",
+    "ft3": "cubic foot", "sqft": "square foot", "sf": "square foot", "kts": "knot",
     "sq ft": "square foot", "sq mi": "square mile", "sq m": "square meter",
-    "sq km": "square kilometer", "cu ft": "cubic foot", "ha": "hectare", "kg": "kilogram",
-    "KG": "kilogram", "g": "gram", "mg": "milligram", "ng": "nanogram", "lb": "pound",
-    "lbs": "pound", "oz": "ounce", "fl oz": "fluid ounce", "tbsp": "tablespoon",
-    "Tbsp": "tablespoon", "bps": "basis point",
-    "tsp": "teaspoon", "gal": "gallon", "qt": "quart", "pt": "pint", "l": "liter", "L": "liter",
-    "dl": "deciliter", "dL": "deciliter", "cl": "centiliter", "ml": "milliliter",
-    "mL": "milliliter", "h": "hour", "hr": "hour", "hrs": "hour", "min": "minute",
-    "mins": "minute", "sec": "second", "secs": "second", "s": "second", "ms": "millisecond",
-    "ns": "nanosecond", "KB": "kilobyte", "kB": "kilobyte", "MB": "megabyte", "GB": "gigabyte",
-    "TB": "terabyte", "PB": "petabyte", "KiB": "kibibyte", "MiB": "mebibyte", "GiB": "gibibyte",
-    "TiB": "tebibyte", "kb": "kilobit", "Mb": "megabit", "Gb": "gigabit", "Mbit": "megabit",
-    "Gbit": "gigabit", "kbit": "kilobit", "MP": "megapixel", "Hz": "hertz", "kHz": "kilohertz",
-    "MHz": "megahertz", "GHz": "gigahertz", "THz": "terahertz", "W": "watt", "mW": "milliwatt",
-    "kW": "kilowatt", "MW": "megawatt", "GW": "gigawatt", "kWh": "kilowatt hour",
-    "MWh": "megawatt hour", "GWh": "gigawatt hour", "TWh": "terawatt hour", "Wh": "watt hour",
-    "V": "volt", "mV": "millivolt", "kV": "kilovolt", "mAh": "milliampere hour",
-    "Ah": "ampere hour", "mA": "milliampere", "N": "newton", "kN": "kilonewton",
-    "Nm": "newton meter", "J": "joule", "kJ": "kilojoule", "MJ": "megajoule", "eV": "electronvolt",
-    "keV": "kiloelectronvolt", "MeV": "megaelectronvolt", "GeV": "gigaelectronvolt",
-    "TeV": "teraelectronvolt", "cal": "calorie", "kcal": "kilocalorie", "Pa": "pascal",
-    "hPa": "hectopascal", "kPa": "kilopascal", "MPa": "megapascal", "mbar": "millibar",
-    "dB": "decibel", "mol": "mole", "mmol": "millimole", "Ω": "ohm", "kΩ": "kiloohm",
-    "MΩ": "megaohm", "nF": "nanofarad", "pF": "picofarad", "mH": "millihenry",
+    "sq km": "square kilometer", "cu ft": "cubic foot", "ha": "hectare", "KG": "kilogram",
+    "lb": "pound", "lbs": "pound", "oz": "ounce", "fl oz": "fluid ounce", "tbsp": "tablespoon",
+    "Tbsp": "tablespoon", "tbs": "tablespoon", "tsp": "teaspoon", "bps": "basis point",
+    "gal": "gallon", "gals": "gallon", "qt": "quart", "qts": "quart", "pt": "pint", "h": "hour",
+    "hr": "hour", "hrs": "hour", "min": "minute", "mins": "minute", "sec": "second",
+    "secs": "second", "KB": "kilobyte", "Gi": "gibibyte", "KiB": "kibibyte", "MiB": "mebibyte",
+    "GiB": "gibibyte", "TiB": "tebibyte", "MP": "megapixel", "mbar": "millibar", "dB": "decibel",
     "mcg": "microgram", "mEq": "milliequivalent", "atm": "atmosphere", "ly": "light year",
-    "AU": "astronomical unit", "ac": "acre", "yds": "yard", "qts": "quart", "gals": "gallon",
-    "tbs": "tablespoon", "lb-ft": "pound foot", "ft-lb": "foot pound", "ft-lbs": "foot pound",
-    "lbf": "pound of force", "sts": "stitch", "rnds": "round", "rebs": "rebound", "reb": "rebound",
-    "asts": "assist", "ast": "assist", "blks": "block", "stls": "steal", "cals": "calorie",
-    "ka": "thousand year", "kyr": "thousand year", "Myr": "million year", "Gyr": "billion year",
-    "Mpc": "megaparsec", "kpc": "kiloparsec",
-    "px": "pixel", "bbl": "barrel", "pp": "percentage point", "pts": "point",
+    "AU": "astronomical unit", "ac": "acre", "yds": "yard", "lb-ft": "pound foot",
+    "ft-lb": "foot pound", "ft-lbs": "foot pound", "lbf": "pound of force", "sts": "stitch",
+    "rnds": "round", "rebs": "rebound", "reb": "rebound", "asts": "assist", "ast": "assist",
+    "blks": "block", "stls": "steal", "cals": "calorie", "ka": "thousand year",
+    "kyr": "thousand year", "Myr": "million year", "Gyr": "billion year", "Mpc": "megaparsec",
+    "kpc": "kiloparsec", "px": "pixel", "bbl": "barrel", "pp": "percentage point", "pts": "point",
     "yr": "year", "yrs": "year", "wk": "week", "wks": "week", "mos": "month", "hp": "horsepower",
     "mmHg": "millimeter of mercury", "IU": "international unit", "kt": "knot", "kn": "knot",
-    **{
-        f"{micro}{unit}": f"micro{name}"
-        for micro in "µμ"
-        for unit, name in (
-            ("m", "meter"), ("g", "gram"), ("s", "second"), ("F", "farad"), ("l", "liter"),
-            ("L", "liter"), ("A", "ampere"), ("V", "volt"), ("W", "watt"), ("H", "henry"),
-            ("mol", "mole"),
-        )
-    },
+    "NM": "nautical mile", "%": "percent", "‰": "per mille", "°": "degree",
+    "°C": "degree Celsius", "° C": "degree Celsius", "°F": "degree Fahrenheit",
+    "° F": "degree Fahrenheit", "°K": "degree Kelvin", "° K": "degree Kelvin",
 }  # fmt: skip
 _QUOTIENTS = {
     "kmh": ("kilometer", "hour"), "kph": ("kilometer", "hour"), "mph": ("mile", "hour"),
@@ -71,145 +64,133 @@ _QUOTIENTS = {
     "ppg": ("point", "game"), "rpg": ("rebound", "game"), "apg": ("assist", "game"),
     "rps": ("request", "second"), "qps": ("query", "second"),
 }  # fmt: skip
-_DIVISORS = {
-    **_SIMPLE, "d": "day", "day": "day", "wk": "week", "week": "week", "mo": "month",
+DIVISORS = {unit: name for unit, name in _SIMPLE.items() if unit[0] not in "%‰°"} | {
+    "d": "day", "day": "day", "wk": "week", "week": "week", "mo": "month",
     "month": "month", "yr": "year", "y": "year", "year": "year", "hour": "hour",
     "minute": "minute", "second": "second", "gallon": "gallon", "night": "night",
     "person": "person", "serving": "serving", "dose": "dose", "lap": "lap",
 }  # fmt: skip
 # Not in the plural.
-_UNCOUNTED = ("hertz", "horsepower", "C C")
+_UNCOUNTED = ("hertz", "horsepower", "C C", "percent", "per mille")
 _IRREGULAR = {
     "foot": "feet", "query": "queries", "stitch": "stitches",
     "millimeter of mercury": "millimeters of mercury",
+    "degree Celsius": "degrees Celsius", "degree Fahrenheit": "degrees Fahrenheit",
+    "degree Kelvin": "degrees Kelvin",
 }  # fmt: skip
 
 
-# A fraction that is words already, such as "four and a half", may stand in place of the number.
-_SAID = r"a half|one half|one quarter|three quarters|one third|two thirds"
-UNIT = either([*_SIMPLE, *_QUOTIENTS])
-DIVISOR = either(_DIVISORS)
-_MEASURE = re.compile(
-    rf"(?P<article>\b[Aa]n?\s)?(?<![A-Za-z0-9])(?P<number>{NUMBER}|(?<!\w)(?:{_SAID}))"
-    rf"(?P<scale>\s(?:thousand|[mbtr]+illion))?(?P<join>[\s-]?)(?P<unit>{UNIT})"
-    rf"(?:\.?\s?/\s?(?P<count>[\d,]{{1,6}}\s?)?(?P<divisor>{DIVISOR})(?:\s?/\s?(?P<second>{DIVISOR}))?)?"
-    rf"(?![\w']|/[A-Za-z]{{1,4}}\b)(?P<noun>\s(?=[a-z]))?"
+UNITS = (*_SIMPLE, *_QUOTIENTS)
+# "sq. ft." has stops.
+UNIT = either(UNITS).replace("\\ ", r"\.?\s")
+DIVISOR = either(DIVISORS)
+_UNIT = (
+    rf"(?P<join>[\s-]?)(?P<unit>{UNIT})"
+    rf"(?:\.?\s?/\s?(?P<count>(?<!%/)(?<!% / )[\d,]{{1,6}}\s?)?"
+    rf"(?P<divisor>{DIVISOR})(?:\s?/\s?(?P<second>{DIVISOR}))?)?"
+    r"(?![\w']|/[A-Za-z]{1,4}\b|\.[A-Za-z]\b)"
 )
-# A number like a year is an amount where a measure follows.
-_AMOUNT_BEFORE_RANGE = re.compile(
-    rf"(?<![\w.,])\d{{4}}(?= to {NUMBER}\s?(?:{either(_SIMPLE)})(?![\w/']))"
+_SCALE = r"\s(?:thousand|[mbtr]+illion)"
+# What other classes say: fractions, scales and foreign groups of digits.
+_SAID_BEFORE = re.compile(
+    rf"(?:(?P<part>(?<![\d/.-])(?<!\d )(?<!\d  )1?\d/\d{{1,2}})|/\d{{1,3}}|{_SCALE}|"
+    r"\d\s?[kKmMbBt]n?|10\^[-−]?\d{1,3}|[. ',]\d{3}|,\d\d?)\Z"
 )
-_PER: list[Rule] = [
-    rule(
-        rf"(?<=\d)\s?/\s?({either(_DIVISORS)})(?![\w/'])",
-        lambda match: f" per {_DIVISORS[match[1]]}",
-    ),
-    rule(
-        r"(?<=\bper )(kg|mg|lb|oz|qt|gal|mi|km|ft|hr|min|sec|yr|mo|wk|mL|ml)\b(?!\.?\w)"
-        r"(?:\.(?=\s[a-z]))?",
-        lambda match: _DIVISORS[match[1]],
-    ),
-    rule(
-        r"(?<=\d )([a-z]{3,}s)\.?\s?/\s?(\d{1,3}\s?)?(s|sec|min|h|hr|hour|day|week|month|year)s?\b",
-        lambda match: f"{match[1]} per {_counted_divisor(match[2] or '', match[3])}",
-    ),
-    rule(
-        rf"(\bper [a-z]{{1,12}}|\b[a-z]{{3,9}}(?=/(?:mi|km)\b))/({either(_DIVISORS)})(?!\w)",
-        lambda match: f"{match[1]} per {_DIVISORS[match[2]]}",
-    ),
-    # A unit that is not known: "3.5 deg2".
-    rule(r"(?<=\d )(?<!\d{4} )(?!mp|v|h)([a-z]{2,4})2(?![\w.])", r"\1 squared"),
-]
-_FEET = re.compile(r"(?<![\w'])(\d{1,2})'\s?(\d{1,2})(?:\"|''|(?=\s+tall))")
+_AT_SEA = re.compile(r"(?i)\b(?:seas?|kts?|knots|vsby|visibility|offshore|vessel|runway|coast)\b")
+_ARTICLE = re.compile(r"\b[Aa]n?\s\Z")
+_NOUN = re.compile(r"\.?\s[a-z]")
 # A number like a year has no inches: it ends a quotation that began on another line.
 _INCHES = re.compile(
-    rf"(?<![\w.,])(?P<number>(?!\d{{4}}\b){NUMBER})(?:\"(?!\w|\")|"
+    rf"(?:(?<![\w.,^])|(?<=\d[x×]))(?P<number>(?!\d{{4}}\b){NUMBER})(?:\"(?!\w|\")|"
     r"[\s-]?in(?:\.?(?=\s(?:of|long|wide|tall|high|deep)\b)|\.(?=\s[a-z])|(?=[.,;)]|$)))"
     # "a 24\" screen", but "it is 24\" wide"
     r"(?P<noun>(?=\s(?!(?:and|or|by|x|to|of|from|in|at|on|wide|long|tall|high|deep|thick|apart|above|below)\b)[a-z]))?"
 )
-_ARTICLE = re.compile(r"\b(?:[Tt]he|[Aa]n?|[Tt]his|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur)\s\Z")
-_LOOK_BACK = 8  # characters; longer than any article
-_SIGNED = {
-    "%": "percent", "‰": "per mille", "°": "degrees", "°C": "degrees Celsius",
-    "°F": "degrees Fahrenheit", "°K": "degrees Kelvin",
-}  # fmt: skip
-
-
-def read_measures(text: str) -> str:
-    """Return ``text`` with measures as words: "60 km/h" is sixty kilometers per hour."""
-    text = _FEET.sub(_say_feet, text)
-    text = _INCHES.sub(_say_inches, text)
-    text = _AMOUNT_BEFORE_RANGE.sub(lambda match: english_number(match[0]), text)
-    return rewrite(_MEASURE.sub(_say_measure, text), _PER)
-
-
-def _say_feet(match: re.Match[str]) -> str:
-    feet = f"{english_number(match[1])} {'foot' if match[1] == '1' else 'feet'}"
-    return f"{feet} {english_number(match[2])}"
+_DETERMINER = re.compile(r"\b(?:[Tt]he|[Aa]n?|[Tt]his|[Mm]y|[Yy]our|[Hh]is|[Hh]er|[Oo]ur)\s\Z")
 
 
 def _say_inches(match: re.Match[str]) -> str:
-    is_adjective = match["noun"] is not None and _ARTICLE.search(
-        match.string, max(0, match.start() - _LOOK_BACK), match.start()
-    )
+    is_adjective = match["noun"] is not None and _DETERMINER.search(before(match))
     unit = "inch" if match["number"] == "1" or is_adjective else "inches"
     return f"{english_number(match['number'])} {unit}"
 
 
 def _say_measure(match: re.Match[str]) -> str:
-    unit, divisor = _QUOTIENTS.get(match["unit"], (_SIMPLE.get(match["unit"], ""), ""))
-    number, article, after = match["number"], match["article"] or "", match["noun"] or ""
-    # "a 5 km run" and "a 5-km run"
-    is_adjective = bool(after) and (bool(article) or match["join"] == "-")
-    # "half a cup" is less than one, "two and a half cups" are more
-    is_more = match.string.endswith("and ", 0, match.start("number"))
-    is_part = not number[-1].isdigit() and not is_more
-    if (number != "1" or match["scale"]) and not is_adjective and not is_part:
+    number, scale = match["number"], match["scale"] or ""
+    return english_number(number) + scale + _say_unit(match, number == "1" and not scale)
+
+
+def _say_unit_behind(match: re.Match[str]) -> str | None:
+    said = _SAID_BEFORE.search(before(match))
+    return _say_unit(match, said["part"] is not None) if said else None
+
+
+def _say_unit(match: re.Match[str], is_one: bool) -> str:
+    """Return " kilometers per hour", or " kilometer" of "a 5 km run" and of one or a part of it."""
+    written = match["unit"].replace(".", "")
+    unit, divisor = _QUOTIENTS.get(written, (_SIMPLE.get(written, ""), ""))
+    if written == "nm" and _AT_SEA.search(match.string):
+        unit = "nautical mile"
+    is_adjective = _NOUN.match(match.string, match.end()) and (
+        match["join"] == "-" or _ARTICLE.search(before(match))
+    )
+    if not (is_one or is_adjective):
         unit = _plural(unit)
-    said = english_number(number) if number[-1].isdigit() else number
-    said += match["scale"] or ""
     if match["divisor"]:
         divisor = _counted_divisor(match["count"] or "", match["divisor"])
     if match["second"]:
-        divisor += f" per {_DIVISORS[match['second']]}"
-    return f"{article}{said} {unit}" + (f" per {divisor}" if divisor else "") + after
+        divisor += f" per {DIVISORS[match['second']]}"
+    return f" {unit}" + (f" per {divisor}" if divisor else "")
 
 
 def _counted_divisor(count: str, divisor: str) -> str:
-    said = _DIVISORS[divisor]
+    said = DIVISORS[divisor]
     if not (count := count.strip()):
         return said
     return f"{english_number(count)} {said if count == '1' else _plural(said)}"
 
 
-def say_units(unit: str | None, divisor: str | None) -> str:
-    """Return " meters per second" for "m" and "s"; either may be missing."""
-    one, per = _QUOTIENTS.get(unit or "", (_SIMPLE.get(unit or "", ""), ""))
-    per = _DIVISORS[divisor] if divisor else per
-    return (f" {_plural(one)}" if one else "") + (f" per {per}" if per else "")
-
-
 def _plural(unit: str) -> str:
     if unit.endswith(_UNCOUNTED):
         return unit
-    *before, last = unit.split(" ")
-    return _IRREGULAR.get(unit) or " ".join([*before, _IRREGULAR.get(last, f"{last}s")])
+    *first, last = unit.split(" ")
+    return _IRREGULAR.get(unit) or " ".join([*first, _IRREGULAR.get(last, f"{last}s")])
 
 
-def _say_signed(match: re.Match[str]) -> str:
-    said = _SIGNED[re.sub(r"\s", "", match["sign"])]
-    said = said.replace("degrees", "degree") if match["number"] == "1" else said
-    divisor = f" per {_DIVISORS[match['divisor']]}" if match["divisor"] else ""
-    return f"{english_number(match['number'])} {said}{divisor}"
-
-
-DEGREES_AND_PERCENTAGES = (
+MEASURES = (
+    span("inches", _INCHES, _say_inches),
+    # A number like a year is an amount where a measure follows.
     span(
-        "degrees and percentages",
-        rf"(?P<number>{NUMBER})\s?(?P<sign>[%‰]|°(?:\s?[CFK]\b)?)"
-        rf"(?:\s?/\s?(?P<divisor>{DIVISOR})(?![\w/]))?",
-        _say_signed,
+        "amounts before a measure",
+        rf"(?<![\w.,])\d{{4}}(?=(?:\s?[-–]\s?|\sto\s){NUMBER}\s?(?:{either(_SIMPLE)})(?![\w/']))",
+        lambda match: english_number(match[0]),
     ),
-    span("degrees of a scale", r"°[CF]\b", lambda match: _SIGNED[match[0]]),
+    span(
+        "measures",
+        rf"(?:(?<![A-Za-z0-9^])|(?<=\d[x×]))(?<!\d[:.])(?<!\^-)(?<![a-z]s/)(?P<number>{NUMBER})(?P<scale>{_SCALE})?{_UNIT}",
+        _say_measure,
+    ),
+    # "5/day", "3 calls/10 s", "6 ergs/s/cm2", "7:30 min/mi"
+    span(
+        "per unit",
+        rf"(?:(?<=\d)\s?/\s?|(?<=[a-z])\.?\s?/\s?(?P<count>\d{{1,3}}\s?)?)(?P<unit>{DIVISOR})(?![\w'])",
+        lambda match: f" per {_counted_divisor(match['count'] or '', match['unit'])}",
+        without_digits=True,
+        behind=r"(?:\d|\bper [a-z]{1,12}|\b(?:min|sec|hour)s?|\d [a-z]{2,30}s(?:/[a-z]{1,4})?)\Z",
+    ),
+    span(
+        "units behind an amount",
+        rf"(?:(?<=\d)|(?<=[A-Za-z])(?=[\s-])){_UNIT}",
+        _say_unit_behind,
+        without_digits=True,  # "ten thousand km"
+    ),
+    span("degrees of a scale", r"°[CF]\b", lambda match: _plural(_SIMPLE[match[0]])),
+    span("pounds", r"(?<=\d\d)(?<!\*\d\d)(?<!\*\d{3})(?<!press \d\d)#(?![\w#])", " pounds"),
+    span(
+        "units behind per",
+        rf"(?<=\bper )(?!.\b)({DIVISOR})(?!\.?\w)(?:\.(?=\s[a-z]))?",
+        lambda match: DIVISORS[match[1]],
+    ),
+    # A unit that is not known: "3.5 deg2".
+    span("unknown units", r"(?<=\d )(?<!\d{4} )(?!mp|v|h)([a-z]{2,4})2(?![\w.])", r"\1 squared"),
 )

@@ -6,7 +6,7 @@ import re
 
 from ..numbers import english_number, english_ordinal
 from ..spans import span
-from .fractions import say_parts
+from .fractions import say_mixed
 
 _PARTS = r"(?P<above>\d{1,2})/(?P<below>2|3|4|5|6|8|10|12|16|32|64)(?!\d|/|\.\d)"
 _INCH = (
@@ -24,9 +24,7 @@ def _say(match: re.Match[str]) -> str | None:
     if above >= below:
         return None
     whole = match["whole"]
-    said = "a half" if whole and below == 2 else say_parts(above, below)
-    if whole:
-        said = f"{english_number(whole)} and {said}"
+    said = say_mixed(whole, above, below)
     if match["side"]:
         said = f"{english_number(match['side'])} by {said}"
     if match["inch"] is None:

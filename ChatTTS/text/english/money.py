@@ -9,6 +9,7 @@ from ..numbers import english_number
 from ..readers import either
 from ..spans import span
 from .amounts import NUMBER, SCALES
+from .measures import DIVISORS
 
 
 class _Currency(NamedTuple):
@@ -75,14 +76,9 @@ _AFTER = {code: currency for code, currency in _LETTERS.items() if "$" not in co
     "kr": _CROWN,
     "zl": _ZLOTY,
 }
-_PERIODS = {
-    "mo": "month", "yr": "year", "wk": "week", "d": "day", "hr": "hour", "h": "hour",
-    "min": "minute", "kg": "kilogram", "lb": "pound", "GB": "gigabyte", "month": "month",
-    "year": "year", "week": "week", "day": "day", "hour": "hour", "night": "night",
-    "person": "person", "kWh": "kilowatt hour", "km": "kilometer", "mile": "mile",
-    "barrel": "barrel", "ton": "ton", "oz": "ounce", "l": "liter", "L": "liter",
-    "user": "user", "seat": "seat", "head": "head", "piece": "piece", "unit": "unit",
-    "pc": "piece", "bbl": "barrel", "pp": "person", "sqft": "square foot",
+_PERIODS = DIVISORS | {
+    "mile": "mile", "barrel": "barrel", "ton": "ton", "user": "user", "seat": "seat",
+    "head": "head", "piece": "piece", "unit": "unit", "pc": "piece", "pp": "person",
 }  # fmt: skip
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..numbers import english_number
 from ..spans import span
 from .clock import counted
+from .measures import DIVISORS
 
-_SHORT = {"h": "hour", "d": "day", "wk": "week", "mo": "month"}
 _REPEATED = (
     r"\s(?:days?|nights?|we?e?ks?|mos?|months?|hours?|hrs?|min(?:ute)?s?|mins|years?|yrs?|reps?|sets?|"
     r"doses?|rounds?|miles?)\b"
@@ -17,7 +17,7 @@ MULTIPLES = (
     span(
         "so many hours or days",
         r"(?<![\d\s])\sx\s?(\d{1,3})\s?(h|d|wks?|mos?)\b(?!\.?\w)(?:\.(?=[,;:)]|\s[a-z]))?",
-        lambda match: f" for {counted(int(match[1]), _SHORT[match[2].rstrip('s')])}",
+        lambda match: f" for {counted(int(match[1]), DIVISORS[match[2].rstrip('s')])}",
     ),
     span("so long", rf"(?<![\d\s])\sx\s?(?=\d{{1,3}}(?:-\d{{1,3}})?{_REPEATED})", " for "),
     span(

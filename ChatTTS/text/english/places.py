@@ -11,26 +11,26 @@ from .abbreviations import STATES
 from .codes import say_in_pairs
 from .stops import may_end_sentence
 
+# By their codes.
+_TRADITIONAL = {
+    "Ala": "AL", "Ariz": "AZ", "Ark": "AR", "Calif": "CA", "Cal": "CA", "Colo": "CO", "Conn": "CT",
+    "Del": "DE", "Fla": "FL", "Ga": "GA", "Ida": "ID", "Ill": "IL", "Ind": "IN", "Kan": "KS",
+    "Ky": "KY", "La": "LA", "Md": "MD", "Mass": "MA", "Mich": "MI", "Minn": "MN", "Miss": "MS",
+    "Mo": "MO", "Mont": "MT", "Neb": "NE", "Nev": "NV", "Okla": "OK", "Ore": "OR", "Pa": "PA",
+    "Tenn": "TN", "Tex": "TX", "Vt": "VT", "Va": "VA", "Wash": "WA", "Wis": "WI", "Wyo": "WY",
+}  # fmt: skip
 _STATES = {
-    "Ala": "Alabama", "Ariz": "Arizona", "Ark": "Arkansas", "Calif": "California",
-    "Cal": "California", "Colo": "Colorado", "Conn": "Connecticut", "Del": "Delaware",
-    "Fla": "Florida", "Ga": "Georgia", "Ida": "Idaho", "Ill": "Illinois", "Ind": "Indiana",
-    "Kan": "Kansas", "Ky": "Kentucky", "La": "Louisiana", "Md": "Maryland",
-    "Mass": "Massachusetts", "Mich": "Michigan", "Minn": "Minnesota", "Miss": "Mississippi",
-    "Mo": "Missouri", "Mont": "Montana", "Neb": "Nebraska", "Nev": "Nevada", "Okla": "Oklahoma",
-    "Ore": "Oregon", "Pa": "Pennsylvania", "Tenn": "Tennessee", "Tex": "Texas", "Vt": "Vermont",
-    "Va": "Virginia", "Wash": "Washington", "Wis": "Wisconsin", "Wyo": "Wyoming",
+    **{short: STATES[code] for short, code in _TRADITIONAL.items()},
     "Ont": "Ontario", "Que": "Quebec",
 }  # fmt: skip
 _WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
 
 
+_FLOWN = r"\b(?:[A-Z][A-Z\d]\s?\d{2,4}\s|(?i:flights?|flt|fly|flying|nonstop|fares?|layover)\b)"
+
+
 def _say_state(match: re.Match[str]) -> str:
     return _STATES[match[1]] + ("." if may_end_sentence(match.string, match.end()) else "")
-
-
-def _say_seat(match: re.Match[str]) -> str:
-    return STATES[match[1]] + (f" {english_number(match[2])}" if match[2] else "")
 
 
 def _say_road(match: re.Match[str]) -> str:
@@ -42,11 +42,12 @@ def _say_road(match: re.Match[str]) -> str:
 
 
 PLACES = (
+    span("routes", r"(?<=\b[A-Z]{3})[-–](?=[A-Z]{3}\b)", " to ", True, _FLOWN),
     span("states", rf"(?:(?<=[a-z.], )|(?<=\b[DRI]-)|(?<=\bof ))({either(_STATES)})\.", _say_state),
     span(
         "seats of a parliament",
         rf"(?<=\([DRI]-)({either(STATES)})(?:-(\d{{1,2}}))?(?=\))",
-        _say_seat,
+        lambda match: STATES[match[1]] + (f" {english_number(match[2])}" if match[2] else ""),
         without_digits=True,
     ),
     span("counties", rf"\bCo\.(?=,\s(?:{either(_STATES)}|{either(STATES)})\b)", "county"),

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number, english_ordinal
-from ..readers import Rule, rule
 from ..spans import span
 from .abbreviations import MONTHS
 
 
-def _version(match: re.Match[str]) -> str:
+def _version(match: re.Match[str]) -> str | None:
     parts = match[2].split(".")
     if not match[1] and len(parts) < 3:
-        return match[0]
+        return None
     return ("version " if match[1] else "") + " point ".join(map(english_number, parts))
 
 
@@ -40,12 +39,11 @@ RANGES = (
     span("negative numbers", r"(?<![\w)^*])[-−](?=\.?\d|[$€£¥₹₩]\d)", " minus "),
     span("so many times", r"(?<=\d)[x×](?!\w|\^|\s?[=+-])", " times"),
     span("sizes", r"(?:(?<=\d)|(?<=\d[\"']))\s?[x×]\s?(?=\d)(?!\d+\s*=)", " by "),
-)
-VERSIONS_IN_DIGITS: list[Rule] = [rule(r"(?<![\w.])(v\.?\s?)?(\d+(?:\.\d+)*)(?!\w)", _version)]
-ORDINALS: list[Rule] = [
-    rule(
+    span("versions", r"(?<![\w.])(v\.?\s?)?(\d+(?:\.\d+)*)(?!\w)", _version),
+    span(
+        "ordinals",
         r"(?<![\w.])(?:\d{1,3}(?:,\d{3}){1,6}|\d{1,20})(?:(?<=1\d)th|(?<=[04-9])th"
         r"|(?<!1\d)(?:(?<=1)st|(?<=2)nd|(?<=3)rd))\b",
         lambda match: english_ordinal(match[0]),
-    )
-]
+    ),
+)

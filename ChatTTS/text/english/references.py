@@ -28,6 +28,10 @@ _REPORTERS = {
     "N.W.": "N W", "S.E.": "S E", "S.W.": "S W", "Cal.App.": "California Appeals",
 }  # fmt: skip
 _REPORTER = either(_REPORTERS).replace("\\.", r"\.\s?").replace(r"\s?|", "|").removesuffix(r"\s?")
+# Behind these, "118-2" is no range.
+_FILED = (
+    r"\b(?:Dkt|Doc|ECF|Exh?|Case|File|Part|Form|Rule|Item|No|Docket|Model)\.?\s(?:[Nn]o\.?\s)?\d+\Z"
+)
 _RULES = {"Civ": "Civil Procedure", "Crim": "Criminal Procedure", "App": "Appellate Procedure"}
 
 
@@ -78,6 +82,7 @@ def _say_case(match: re.Match[str]) -> str:
 
 
 REFERENCES = (
+    span("parts of a file", r"(?<=\d{3})-(?=\d{1,2}(?![\w-]|\.\d))", " dash ", behind=_FILED),
     span(
         "cases before a court",
         r"(?i)(?<![\w:-])(?:\d{1,2}:)?\d{2}-(?:cv|cr|mc|md|mj|bk|ap|civ|crim)-\d{2,6}"

@@ -38,6 +38,7 @@ def _alone(match: re.Match[str]) -> str | None:
 _OVER = r"\g<first> over \g<second>"
 
 SCORES = (
+    span("made of tried", r"(?<=\d)-(?=\d{1,2}\s(?:FG|3PT|3P|FT)s?\b)", " of "),
     span(
         "sets with a tie break",
         r"(?<![\w.-])(\d)[-–](\d)\s?\((\d{1,2})\)(?![\w(])",
@@ -55,22 +56,22 @@ SCORES = (
     span("so much of a memory", r"(?<=[KMGT][Bi])\s?/\s?(?=\d)|(?<=\dG)/(?=\d{1,4}G)", " of "),
     span(
         "blood pressures",
-        r"(?:(?<=\b[Pp]ressure )|(?<=\bBP )|(?<=\b(?:BP|bp) of )|(?<=\b[Pp]ressure of )|"
-        rf"(?<=\b[Pp]ressure was )|(?<=\bBP: )|(?<=\bBP was )){_PAIR}",
+        _PAIR,
         _OVER,
+        behind=r"\b(?:[Pp]ressure|BP|bp)(?:\sof|\swas|:)?\s\Z",
     ),
     span("pressures in mmHg", rf"(?<![\w/.,]){_PAIR}(?=\s?mm ?Hg)", _OVER),
     span(
         "numbers of a series",
-        rf"(?i)\b(?P<noun>{_SERIES})(?P<gap>\s|:\s?|\s#)(?!\d+/\d+/){_PAIR}",
-        lambda match: (
-            f"{match['noun']} {english_number(match['first'])} of {english_number(match['second'])}"
-        ),
+        rf"(?!\d+/\d+/){_PAIR}",
+        r"\g<first> of \g<second>",
+        behind=rf"(?i)\b{_SERIES}(?:\s|:\s?)\Z",
     ),
     span(
         "scores",
-        rf"(?i)(?P<before>\b{_RATED}(?:\s(?:of|was|is|a|an|us|it|me|them)){{0,2}}:?\s){_PAIR}",
-        lambda match: (said := _out_of(match)) and match["before"] + said,
+        _PAIR,
+        _out_of,
+        behind=rf"(?i)\b{_RATED}(?:\s(?:of|was|is|a|an|us|it|me|them)){{0,2}}:?\s\Z",
     ),
     span("counted points", rf"(?<![\w/.,]){_PAIR}(?=\s{_POINTS}\b)", _out_of),
     span("scores alone", rf"(?<![\w/.,-]){_PAIR}(?!\s(?:in|inch)\b|\")", _alone),

@@ -15,6 +15,7 @@ _INITIALISMS = (
 )
 _NOT_SPELLED = "(?:HM+|SH+|PSST|BR+|GR+|Z+|TSK|PFFT|MR|MRS|MS|DR|ST|LTD|VS)"
 _SYMBOLS = {
+    "&&": "and", "||": "or",
     "%": "percent", "‰": "per mille", "&": "and", "@": "at", "+": "plus", "=": "equals",
     "×": "times", "÷": "divided by", "±": "plus or minus", "≈": "about", "≤": "at most",
     "≥": "at least", "≠": "is not", "°": "degrees", "$": "dollars", "€": "euros", "£": "pounds",
@@ -43,11 +44,8 @@ def _pair(match: re.Match[str]) -> str:
 SIGNS_AT_NUMBERS: list[Rule] = [
     rule(r"#\s?(?=\d|[A-Z]{1,2}-?\d)", " number "),
     rule(r"#(?=\w)", " hashtag "),
-    rule(r"(?<=\d)\s?\*\s?(?=\d)", " times "),
     rule(r"(?<![-=])[-=]+>", " "),
-    rule(r"&&", " and "),
     rule(r"(?<=[A-Z]);(?=[A-Z])", " "),  # TL;DR
-    rule(r"\|\|", " or "),
     rule(r"\A//|:\s?/(?!\w)|(?<=<)/|/(?=>)", " "),  # comments, faces and tags
     rule(
         r"(?<![\w/.])\.?\d{1,9}(?:\.\d{1,9})?(?:/\.?\d{1,9}(?:\.\d{1,9})?){2,9}",
@@ -55,7 +53,7 @@ SIGNS_AT_NUMBERS: list[Rule] = [
     ),
     rule(r"(?<![\w/.])([A-Za-z]|and|\d{1,4})/([A-Za-z]|or|\d{1,4})(?![\w/])", _pair),
     rule(r"\s?/\s?", " slash "),
-    rule(r"(?<=[\w)\]]) \* (?=[\w(])", " times "),
+    rule(r"(?<=[\w)\]]) \* (?=[\w(])|(?<=\d)\s?\*\s?(?=\d)", " times "),
     rule(r"\*(?=[^\s*])|(?<=\d)\*(?!\*)", " star "),
 ]
 INITIALS: list[Rule] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number
-from ..spans import span
+from ..spans import before, span
 
 _SCALES = {"C": "Celsius", "F": "Fahrenheit"}
 _CONTEXT = re.compile(
@@ -14,14 +14,12 @@ _CONTEXT = re.compile(
     r"it(?:'s| is| was))\b[^.!?\d]{0,24}\Z",
     re.IGNORECASE,
 )
-_LOOK_BACK = 48  # characters
 
 
 def _say(match: re.Match[str]) -> str | None:
     number, scale = match["number"], match["scale"]
-    before = match.string[max(0, match.start() - _LOOK_BACK) : match.start()]
     is_plain = "." in number or (scale == "F" and (len(number) == 3 or match["minus"]))
-    if not (is_plain or _CONTEXT.search(before)):
+    if not (is_plain or _CONTEXT.search(before(match))):
         return None
     minus = "minus " if match["minus"] else ""
     unit = "degree" if number == "1" else "degrees"

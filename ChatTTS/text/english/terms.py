@@ -7,15 +7,11 @@ import re
 from ..numbers import english_number
 from ..readers import either
 from ..spans import span
+from .measures import DIVISORS
 from .stops import may_end_sentence
 
-_UNITS = {
-    "mo": "month", "mos": "month", "yr": "year", "yrs": "year", "wk": "week", "wks": "week",
-    "hr": "hour", "hrs": "hour", "min": "minute", "sec": "second", "in": "inch", "ft": "foot",
-    "lb": "pound", "lbs": "pound", "oz": "ounce", "mi": "mile", "yd": "yard", "gal": "gallon",
-    "qt": "quart", "sq-ft": "square foot", "km": "kilometer", "cm": "centimeter",
-    "mm": "millimeter", "kg": "kilogram", "day": "day", "wt": "weight", "yo": "year old",
-    "pt": "point",
+_UNITS = DIVISORS | {
+    "in": "inch", "sq-ft": "square foot", "wt": "weight", "yo": "year old", "pt": "point",
 }  # fmt: skip
 _NUMBER = r"\d{1,4}(?:,\d{3})?(?:\.\d{1,2})?"
 _ADJECTIVE = re.compile(
@@ -41,14 +37,14 @@ def _say(match: re.Match[str]) -> str | None:
     return said + ("." if is_end else "")
 
 
-def _say_age(match: re.Match[str]) -> str:
-    return f"{english_number(match['age'])} year{'' if match['noun'] is not None else 's'} old"
-
-
 TERMS = (
+    span(
+        "ages",
+        _AGE,
+        lambda match: f"{english_number(match[1])} year{'' if match[2] is not None else 's'} old",
+    ),
     span("measures before a noun", _ADJECTIVE, _say),
     span("terms of years", _TERM, lambda match: f"{english_number(match[1])} year"),
-    span("ages", _AGE, _say_age),
     span(
         "rooms of a home",
         rf"(?<![\w.])(\d{{1,2}}(?:\.5)?)\s?({either(_ROOMS)})\b/?",

@@ -22,8 +22,7 @@ _MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _PART = r"\s(?:of|the|an?|cups?|inch|ac|acres?|mi|miles?|lbs?|oz|off|price)\b"
 _SHORT = rf"(?P<month>0?[1-9]|1[0-2])/(?P<day>0?[1-9]|[12]\d|3[01])(?![\w/]|\.\d|{_PART})"
 # Words before a day; "by 3/4" is rather a part.
-_DATED_BY = "week of|wk of|wk. of|on|since|until|till|due|available|avail|starting"
-_DATED = "|".join(rf"(?<=\b{re.escape(words)} )" for words in _DATED_BY.split("|"))
+_DATED_BY = r"(?:week|wk\.?) of|on|since|until|till|due|available|avail|starting"
 
 
 def _say(match: re.Match[str]) -> str | None:
@@ -65,12 +64,6 @@ def _say_days(match: re.Match[str]) -> str | None:
     )
 
 
-def _say_time(match: re.Match[str]) -> str:
-    said = say_hour(int(match["hour"]), match["minute"])
-    second = f"{int(match['second'])}.{match['part']}"
-    return f"{said} and {english_number(second)} seconds"
-
-
 def _short(match: re.Match[str]) -> str:
     return f"{MONTH_NAMES[int(match['month']) - 1]} {english_ordinal(match['day'].lstrip('0'))}"
 
@@ -101,12 +94,6 @@ TIMESTAMPS = (
         lambda match: f"{MONTH_NAMES[int(match[1]) - 1]} {english_year(match[2])}",
     ),
     span(
-        "times with parts of a second",
-        rf"(?<![\w:.])(?P<hour>[01]\d|2[0-3]):(?P<minute>{_TWO}):(?P<second>{_TWO})[.,]"
-        r"(?P<part>\d{3}|\d{6})(?![\w:])",
-        _say_time,
-    ),
-    span(
         "days with a weekday", rf"\b(?P<weekday>{_WEEKDAY})\b\.?(?P<comma>,?)\s{_SHORT}", _weekday
     ),
     span(
@@ -114,7 +101,7 @@ TIMESTAMPS = (
         rf"(?<=\bby ){_SHORT}",
         lambda match: None if int(match["month"]) < int(match["day"]) <= 10 else _short(match),
     ),
-    span("days without a year", rf"(?:{_DATED}){_SHORT}", _short),
+    span("days without a year", _SHORT, _short, behind=rf"\b(?:{_DATED_BY})\s\Z"),
     span(
         "days behind an abbreviation",
         rf"\b[Aa]vail\.\s{_SHORT}",

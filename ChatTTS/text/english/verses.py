@@ -53,20 +53,12 @@ def _number(written: str) -> str:
     return english_number(written.lstrip("0") or "0")
 
 
-def _say_psalm(match: re.Match[str]) -> str:
-    return _SHORT[match[0].rstrip(".")]
-
-
-def _say_chapter(match: re.Match[str]) -> str:
-    return f"{_FIRST[match[1]]} {_SHORT[match[2]]} {_number(match[3])}"
-
-
 VERSES = (
-    span("psalms", r"\bPss?\.?(?=\s\d{1,3}(?![\d:.]))", _say_psalm),
+    span("psalms", r"\bPs(s?)\.?(?=\s\d{1,3}(?![\d:.]))", r"Psalm\1"),
     span("verses", _VERSE, _say),
     span(
         "chapters",
         r"(?<![\w.])([1-3])\s(Sam|Kgs|Chr|Chron|Cor|Thess|Tim|Pet|Jn)\.\s(\d{1,3})(?![\w:]|\.\d)",
-        _say_chapter,
+        lambda match: f"{_FIRST[match[1]]} {_SHORT[match[2]]} {_number(match[3])}",
     ),
 )

@@ -114,7 +114,9 @@ _DEGREE = re.compile(r"\bPhD\b")
 
 # The parties of a case: "Roe v. Wade".
 _PARTIES = re.compile(r"(?<![\w.'’])[A-Z][\w.'’]*,?\sv\Z")
-_LAST_WORD = re.compile(r"(?:(?<![0-9A-Za-z])[A-Za-z](?:[A-Za-z.]*[A-Za-z])?|(?<=\d)[AaPp]\.[Mm])$")
+_LAST_WORD = re.compile(
+    r"(?:(?<![0-9A-Za-z])[A-Za-z](?:[A-Za-z.]{0,30}[A-Za-z])?|(?<=\d)[AaPp]\.[Mm])$"
+)
 _LIST_NUMBER = re.compile(r"\s{0,32}\d{1,3}")  # with nothing before it on its line
 _NEXT = re.compile(r"[\s\"'“‘(]{0,64}(\S)")
 # Words that begin a sentence and no name: "plan B. Then we left", but "John B. Smith".

@@ -63,7 +63,7 @@ SCORES = (
     span("pressures in mmHg", rf"(?<![\w/.,]){_PAIR}(?=\s?mm ?Hg)", _OVER),
     span(
         "numbers of a series",
-        rf"(?!\d+/\d+/){_PAIR}",
+        rf"(?<![\d/.])(?!\d{{1,4}}/\d{{1,4}}/){_PAIR}",
         r"\g<first> of \g<second>",
         behind=rf"(?i)\b{_SERIES}(?:\s|:\s?)\Z",
     ),

@@ -28,6 +28,15 @@ class CacheCounts:
     size: int
     weight: int
 
+    def plus(self, other: CacheCounts) -> CacheCounts:
+        """Return the counts of two caches together."""
+        return CacheCounts(
+            self.hits + other.hits,
+            self.misses + other.misses,
+            self.size + other.size,
+            self.weight + other.weight,
+        )
+
 
 class LRU(Generic[K, V]):
     """Keeps the entries that were used last, up to a total weight. Threads may share it.

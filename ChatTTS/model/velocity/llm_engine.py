@@ -7,7 +7,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -343,7 +343,7 @@ class LLMEngine:
         """Return counts since the start (or the fork, in a child), and the present state."""
         return Metrics(
             **self._outputs.counts,
-            **asdict(self._scheduler.stats.after(self._past)),
+            **vars(self._scheduler.stats.after(self._past)),
             steps=self._steps,
             model_seconds=self._model_seconds,
             engine_seconds=self._engine_seconds,

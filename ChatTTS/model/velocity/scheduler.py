@@ -177,13 +177,10 @@ class Scheduler:
     def _held_back(self) -> set[Sequence]:
         """Return the sequences that can wait while others have not been heard at all."""
         running = self._queues.running
-        for seq in running:
-            if seq.is_awaited:
-                break
-        else:
+        if not any(seq.is_awaited for seq in running):
             return set()
         now = self._clock()
-        return {each for each in running if each.lead(now) > _LEAD}
+        return {seq for seq in running if seq.lead(now) > _LEAD}
 
     def _decodes(self, max_sequences: int, held: Collection[Sequence] = ()) -> list[Chunk]:
         """Return the running sequences that need one position, the first ones in order.

@@ -6,7 +6,7 @@ import json
 import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TypeVar
 
 import torch
@@ -17,7 +17,6 @@ from ...config import Config
 from ...model.script_tokenizer import ScriptTokenizer
 from ...model.speaker import Speaker
 from ...model.tokenizer import Tokenizer
-from ...model.velocity.metrics import Metrics
 from ...utils.lru import CacheCounts
 from ..errors import UnavailableError
 from ..observe.engine_metrics import EngineState
@@ -126,8 +125,8 @@ class ReplicatedModel:
         return self._known.engines()
 
     def caches(self) -> Mapping[str, CacheCounts]:
-        """Return nothing: each replica has its own caches of voices."""
-        return {}
+        """Return the counts of the caches of voices, as :meth:`engines`, of all replicas."""
+        return self._known.caches()
 
     def interrupt(self) -> None:
         """End all streams and calls that run now."""
@@ -170,17 +169,27 @@ class KnownReplicas:
 
     def __init__(self, living: Callable[[], Collection[str] | None]) -> None:
         self._living = living
-        self._metrics: dict[str, Metrics] = {}
+        self._states: dict[str, ReplicaState] = {}
 
     def on_state(self, state: ReplicaState) -> None:
         """Keep the state of a replica in place of its earlier one."""
-        self._metrics[state.replica] = state.metrics
+        self._states[state.replica] = state
 
     def engines(self) -> list[EngineState]:
+        """Return the last state of each replica's engine, and whether it still runs."""
+        return [EngineState(state.metrics, is_live) for state, is_live in self._looked_up()]
+
+    def caches(self) -> Mapping[str, CacheCounts]:
+        """Return the counts of all replicas' caches by name; those that ended keep no entries."""
+        sums: dict[str, CacheCounts] = {}
+        for state, is_live in self._looked_up():
+            for name, counts in state.caches.items():
+                now = counts if is_live else replace(counts, size=0, weight=0)
+                sums[name] = sums[name].plus(now) if name in sums else now
+        return sums
+
+    def _looked_up(self) -> list[tuple[ReplicaState, bool]]:
         """Return the last state of each replica, and whether it still runs."""
-        known = dict(self._metrics)
+        known = list(self._states.values())
         living = self._living() if known else ()
-        return [
-            EngineState(metrics, is_live=living is None or name in living)
-            for name, metrics in known.items()
-        ]
+        return [(state, living is None or state.replica in living) for state in known]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TypeAlias
 
 from ... import errors
 from ...model.velocity.metrics import Metrics
 from ...pipeline.results import EmptySpeechError, Piece
+from ...utils.lru import CacheCounts
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,9 @@ class Fingerprint:
     def differences(self, other: Fingerprint) -> list[str]:
         """Return the differing fields with both values; empty where the fingerprints are equal."""
         return [
-            f"{field.name}: {getattr(self, field.name)} and {getattr(other, field.name)}"
-            for field in fields(self)
-            if getattr(self, field.name) != getattr(other, field.name)
+            f"{each.name}: {getattr(self, each.name)} and {getattr(other, each.name)}"
+            for each in fields(self)
+            if getattr(self, each.name) != getattr(other, each.name)
         ]
 
 
@@ -49,10 +50,12 @@ class ReplicaState:
     Attributes:
         replica: its name, a new one for each process.
         metrics: of its engine.
+        caches: the counts of its caches of voices, by their names.
     """
 
     replica: str
     metrics: Metrics
+    caches: Mapping[str, CacheCounts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -110,8 +110,8 @@ class Replica:
         self._model.chat.infer(_HEALTH_TEXT, skip_refine_text=True, params_infer_code=_HEALTH)
 
     def state(self) -> ReplicaState:
-        """Return the name of this replica and the counts of its engine."""
-        return ReplicaState(self.name, self._model.metrics())
+        """Return the name of this replica and the counts of its engine and its caches."""
+        return ReplicaState(self.name, self._model.metrics(), self._model.caches())
 
     def close(self) -> None:
         """Unload the model."""

@@ -30,6 +30,7 @@ from ChatTTS.serving.replicas.failover import FailoverStream, Patience
 from ChatTTS.serving.replicas.front import KnownReplicas, ReplicatedModel
 from ChatTTS.serving.replicas.messages import Alive, Failed, ReplicaState
 from ChatTTS.serving.requests.jobs import RefineJob, SpeechJob
+from ChatTTS.utils.lru import CacheCounts
 
 from ...support.replica_fakes import LENGTHS, PRINT, FakePool, Life, faults, pieces, sound, words
 
@@ -358,7 +359,7 @@ class Cluster:
     def figures(self) -> dict[str, float]:
         """Return the figures of ``/metrics`` by their names."""
         metrics = ServerMetrics()
-        metrics.watch(queue=lambda: (0, 0), engines=self.known.engines, caches=dict)
+        metrics.watch(queue=lambda: (0, 0), engines=self.known.engines, caches=self.known.caches)
         return {
             sample.name: sample.value
             for family in text_string_to_metric_families(metrics.render().decode())
@@ -383,6 +384,19 @@ def test_counts_of_lost_replicas_stay_and_their_memory_goes() -> None:
     assert told["chattts_kv_bytes"] == 7 * 64
     cluster.living = None
     assert cluster.figures()["chattts_engines"] == 2  # not known: those that were heard of
+
+
+def test_caches_of_lost_replicas_hold_nothing_and_their_counts_stay() -> None:
+    cluster = Cluster("a", "b")
+    first, second = CacheCounts(5, 2, 2, 20), CacheCounts(1, 1, 1, 7)
+    cluster.known.on_state(ReplicaState("a", Metrics(), {"speakers": first}))
+    cluster.known.on_state(ReplicaState("b", Metrics(), {"speakers": second, "samples": first}))
+    assert cluster.known.caches() == {"speakers": CacheCounts(6, 3, 3, 27), "samples": first}
+    cluster.living = {"b"}
+    told = cluster.figures()
+    assert told["chattts_speakers_cache_hits_total"] == 6
+    assert told["chattts_speakers_cache_misses_total"] == 3
+    assert told["chattts_speakers_cache_weight"] == 7
 
 
 def test_each_metric_of_two_replicas_combines_in_its_own_way() -> None:

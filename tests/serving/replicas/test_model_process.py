@@ -47,6 +47,7 @@ from ChatTTS.serving.replicas.options import LoadOptions
 from ChatTTS.serving.replicas.pool import Facts, ReplicaLostError
 from ChatTTS.serving.requests.jobs import RefineJob, SpeechJob
 from ChatTTS.text.lexicon import Lexicon
+from ChatTTS.utils.lru import CacheCounts
 
 from ...support.replica_fakes import PRINT, FakePool, Life, pieces, sound
 
@@ -66,7 +67,11 @@ JOB = SpeechJob(
 FACTS = Facts(PRINT, True, False, None, {"anna": AdapterInfo(None, "abc")}, ("en", "xx"))
 LOAD = LoadOptions("custom", "/a", None, "float32", 1, "2 sequences", normalizers=(("xx", "m:f"),))
 QUICK = Patience(seconds=20, pause=0, silence=None)
-STATE = ReplicaState("replica-0", Metrics(generated_tokens=10, model_seconds=0.5))
+STATE = ReplicaState(
+    "replica-0",
+    Metrics(generated_tokens=10, model_seconds=0.5),
+    {"speakers": CacheCounts(1, 2, 3, 4)},
+)
 OPENED = Opened(PRINT, ("one", "two"), STATE, ("x",))
 
 

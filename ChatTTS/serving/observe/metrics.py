@@ -246,7 +246,7 @@ class ServerMetrics:
         self,
         queue: Callable[[], tuple[int, int]],
         engines: Callable[[], Sequence[EngineState]],
-        caches: Callable[[], dict[str, CacheCounts]],
+        caches: Callable[[], Mapping[str, CacheCounts]],
     ) -> None:
         """Show what these callbacks return at each scrape.
 

@@ -58,15 +58,19 @@ def test_so_is_one_that_takes_nothing_of_what_is_told_then() -> None:
     assert len(refusals) == 2
 
 
-def test_a_part_that_comes_late_is_not_sent_late() -> None:
+def test_the_time_between_two_parts_does_not_count() -> None:
+    taken: list[bytes] = []
+
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await stream(scope, receive, send)
         await asyncio.sleep(0.1)
         await stream(scope, receive, send)
 
     async def send(message: Message) -> None:
-        await asyncio.sleep(0)
+        taken.append(message.get("body", b""))
 
-    asyncio.run(run(send, patience=0.05, app=slow))
+    asyncio.run(run(send, patience=0.03, app=slow))
+    assert b"".join(taken) == 2 * SOUND
 
 
 def test_each_part_has_its_own_time_limit() -> None:

@@ -125,8 +125,8 @@ def read_spans(
             begins = apart[0].match(text[start - 1 : start] + words[:1])
             ends = apart[1].match(words[-1:] + text[end : end + 2])
             words = "，" * bool(begins) + words + "，" * bool(ends)
-        before = gap if words[:1].isalnum() and text[start - 1 : start].isalnum() and start else ""
-        after = gap if words[-1:].isalnum() and text[end : end + 1].isalnum() else ""
-        pieces += [text[place:start], before, words, after]
+        first = gap if words[:1].isalnum() and text[start - 1 : start].isalnum() and start else ""
+        last = gap if words[-1:].isalnum() and text[end : end + 1].isalnum() else ""
+        pieces += [text[place:start], first, words, last]
         place = end
     return "".join([*pieces, text[place:]])

@@ -32,6 +32,7 @@ from .simulated.sizes import host_config
 from .simulated.steps import H100
 
 _PACKAGE = str(Path(ChatTTS.__file__).parent) + os.sep
+_SAMPLES_PER_FRAME = 512
 _TEXT = (
     "This is one of many sentences that are spoken at once, and it is long enough to take a while "
     "for its listener to hear all of it."
@@ -98,7 +99,7 @@ def main() -> None:
         finally:
             threading.setprofile(None)
         chat.unload()
-    frames = samples / 512
+    frames = samples / _SAMPLES_PER_FRAME
     turns = loop.of("_take_turns", "utils/device_loop.py")
     plans = loop.of("update", "model/velocity/llm_engine.py")
     moved = loop.of("_take", "model/velocity/scheduler.py")

@@ -169,6 +169,8 @@ class Worker:
                 try:
                     future = runner.execute_model(plan)
                 except RuntimeError as error:
+                    if not is_out_of_memory(error):
+                        raise
                     raise _lack_of_memory(error) from error
         except BaseException as error:
             self._note_loss(error)
@@ -275,9 +277,7 @@ class Worker:
 
 
 def _lack_of_memory(error: RuntimeError) -> StepMemoryError:
-    """Return what the caller of a step gets where ``error`` is a lack of memory, or raise it."""
-    if not is_out_of_memory(error):
-        raise error
+    """Return the error of a step for which the device has no memory."""
     reason = (str(error).splitlines() or [""])[0]
     return StepMemoryError(
         f"the device has no memory left for a step ({reason}): try again, load with less "

@@ -37,7 +37,8 @@ _TRAILING = {
     "avail": "available", "misc": "miscellaneous", "mins": "minutes", "secs": "seconds",
     "hrs": "hours", "yrs": "years", "mos": "months", "wks": "weeks", "lbs": "pounds",
     "pts": "points", "acct": "account", "accts": "accounts", "pcs": "pieces", "elev": "elevation",
-    "tpke": "turnpike", "bdrm": "bedroom", "cts": "courts", "pkg": "package", }  # fmt: skip
+    "tpke": "turnpike", "bdrm": "bedroom", "cts": "courts", "pkg": "package",
+}  # fmt: skip
 
 MONTHS = {
     "jan": "January", "feb": "February", "mar": "March", "apr": "April", "jun": "June",

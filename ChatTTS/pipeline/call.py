@@ -144,7 +144,9 @@ class InferCall:
         synthesizer, params, low_latency = self.synthesizer, self.params, self.low_latency
 
         def decoder(utterance: Utterance, playback: PlaybackClock) -> UtteranceDecoder:
-            schedule: Schedule = JustInTime(playback, synthesizer.samples_per_frame)
+            schedule: Schedule = JustInTime(
+                playback, synthesizer.samples_per_frame, feeds=not synthesizer.by_launches
+            )
             if params.stream_batch != InferCodeParams.stream_batch:  # the caller's own size
                 schedule = FixedSize(params.stream_batch, synthesizer.samples_per_frame)
             # What the guard holds back is final already when it is given out.

@@ -65,7 +65,7 @@ class FakeSynthesizer:
         order: the synthesizers of all batches, where several share the list.
     """
 
-    hop, samples_per_frame, is_exact = HOP, 2 * HOP, True
+    hop, samples_per_frame, is_exact, by_launches = HOP, 2 * HOP, True, False
 
     def __init__(self, compute_lock: HeldLock | None = None, reach: int = 1) -> None:
         self.reach = reach

@@ -118,6 +118,7 @@ class NativeStreamingDecoder(StreamingDecoder):
     """
 
     exact = True
+    by_launches = False
 
     def __init__(
         self, mel_decoder: MelDecoder, vocoder: Vocoder | PackedLayers, team: Team

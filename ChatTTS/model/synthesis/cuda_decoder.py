@@ -93,6 +93,7 @@ class CudaStreamingDecoder(StreamingDecoder):
     """
 
     exact = False
+    by_launches = True
 
     def __init__(
         self,

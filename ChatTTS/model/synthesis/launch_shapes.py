@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -34,6 +34,8 @@ class LaunchShapes:
         sizes: utterances in a launch, ascending.
         chunks: frames of each, ascending.
         max_frames: of all utterances in a launch.
+        launch_frames: frames that a device decodes in the time that each launch takes beside its
+            frames. The default is that of an H100, by the model of its steps.
 
     Raises:
         ConfigError: sizes or chunks are empty, not positive or do not ascend, or the longest chunk
@@ -43,6 +45,7 @@ class LaunchShapes:
     sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     chunks: tuple[int, ...] = (2, 8, 24, 64, 128)
     max_frames: int = 2048
+    launch_frames: int = 500
 
     def __post_init__(self) -> None:
         for name, values in (("sizes", self.sizes), ("chunks", self.chunks)):
@@ -63,18 +66,34 @@ class LaunchShapes:
     def plan(self, needs: Sequence[int]) -> Iterator[DecoderLaunch]:
         """Yield launches that move each utterance on by the frames that it needs.
 
-        Utterances share a launch where they need the same chunk: few frames cost less than many.
+        Utterances share a launch where they need the same chunk. Those that need fewer frames share
+        it, too, where the room that they waste there costs less than a launch of their own.
         """
         left = dict(enumerate(needs))
         while left := {number: need for number, need in left.items() if need}:
             chunk = self._chunk(max(left.values()))
-            sizes = [size for size in self.sizes if self._fits(size, chunk)]
-            members = [number for number, need in left.items() if self._chunk(need) == chunk]
-            members = members[: sizes[-1]]
-            counts = {number: min(left[number], chunk) for number in members}
-            yield DecoderLaunch(_least(sizes, len(counts)), chunk, counts)
+            counts = {number: min(left[number], chunk) for number in self._sharing(left, chunk)}
+            yield DecoderLaunch(_least(self.sizes, len(counts)), chunk, counts)
             for number, count in counts.items():
                 left[number] -= count
+
+    def _sharing(self, left: Mapping[int, int], chunk: int) -> list[int]:
+        """Return the utterances of the next launch, by the frames that they all need."""
+        most = max(size for size in self.sizes if self._fits(size, chunk))
+        alike: dict[int, list[int]] = {}
+        for number, need in left.items():
+            alike.setdefault(self._chunk(need), []).append(number)
+        sharing = alike.pop(chunk)[:most]
+        for fewer, others in sorted(alike.items(), reverse=True):
+            both = sharing + others
+            apart = self._room(sharing, chunk) + self.launch_frames + self._room(others, fewer)
+            if len(both) <= most and self._room(both, chunk) <= apart:
+                sharing = both
+        return sharing
+
+    def _room(self, utterances: Sequence[int], chunk: int) -> int:
+        """Return the frames of a launch of these utterances, with those that it wastes."""
+        return _least(self.sizes, len(utterances)) * chunk
 
     def _fits(self, size: int, chunk: int) -> bool:
         return size * chunk <= self.max_frames

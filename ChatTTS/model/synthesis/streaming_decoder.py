@@ -66,9 +66,12 @@ class StreamingDecoder(Protocol):
     Attributes:
         exact: whether no bit of a sample depends on how an utterance is cut into pieces, or on the
             utterances that are decoded beside it. Otherwise samples differ by rounding.
+        by_launches: whether some tens of frames cost about as much as one, as on a GPU, which has
+            the most work with each launch.
     """
 
     exact: bool
+    by_launches: bool
 
     def begin(self) -> DecoderState:
         """Return the state of an utterance that has had no frame yet."""

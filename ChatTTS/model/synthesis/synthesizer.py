@@ -47,6 +47,11 @@ class Synthesizer:
         """Return whether samples in pieces are those of the whole to the last bit."""
         return self._given is not None and self._given.exact
 
+    @property
+    def by_launches(self) -> bool:
+        """Return whether some tens of frames cost about as much as one: see the decoder's."""
+        return self._decoder.by_launches
+
     def frames(self, ids: Tensor, hiddens: Tensor) -> Tensor:
         """Return codes [n, num_codebooks] or hidden states [n, hidden], as the decoder reads."""
         return ids if isinstance(self.mel_decoder, DVAE) else hiddens

@@ -90,6 +90,7 @@ class TorchStreamingDecoder(StreamingDecoder):
     exact = False
 
     def __init__(self, mel_decoder: MelDecoder, vocoder: Vocoder) -> None:
+        self.by_launches = mel_decoder.coef.device.type != "cpu"
         layers = [*mel_layers(mel_decoder), *vocoder_layers(vocoder)]
         self._layers = [*_input_layers(mel_decoder), *map(_torch_layer, layers)]
 

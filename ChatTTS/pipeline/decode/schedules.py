@@ -111,9 +111,12 @@ class JustInTime(Schedule):
         first: frames of the first piece, and of a piece after a pause, where there is time to
             spare. Where there is less time, the piece has more frames.
         max_frames: frames that no piece needs to exceed.
+        feeds: decode frames before the first sample can go out, so that few are left for the first
+            piece. Where a launch of many frames takes no longer than one of few, it only takes more
+            launches.
     """
 
-    # Frames decoded before the first sample can go out, so that the first piece has few.
+    # Fresh frames from which a schedule feeds the decoder.
     _FEED = 8
     # Seconds that a piece may be late beyond the delay of the last ones: a time slice of the
     # operating system.
@@ -129,8 +132,10 @@ class JustInTime(Schedule):
         *,
         first: int = FIRST_FRAMES,
         max_frames: int = PIECE_FRAMES,
+        feeds: bool = True,
     ) -> None:
         self._playback, self._samples = playback, samples_per_frame
+        self._feed = self._FEED if feeds else math.inf
         self._first, self._max_frames = first, max_frames
         # When the first frames were seen, and how many.
         self._began: tuple[float, int] | None = None
@@ -145,7 +150,7 @@ class JustInTime(Schedule):
         if self._began is None:
             self._began = self._playback.clock(), frames
         if ready <= 0:
-            return 0.0 if fresh >= self._FEED else None
+            return 0.0 if fresh >= self._feed else None
         if ready >= self._max_frames * self._samples:
             return 0.0
         lead, delay = self._playback.lead, self._playback.delay

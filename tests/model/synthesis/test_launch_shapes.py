@@ -1,6 +1,7 @@
 """The choice of the recorded launches that decode a batch."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.synthesis.launch_shapes import LaunchShapes
 
-SHAPES = LaunchShapes(sizes=(1, 2, 4), chunks=(1, 3, 8), max_frames=24)
+SHAPES = LaunchShapes(sizes=(1, 2, 4), chunks=(1, 3, 8), max_frames=24, launch_frames=0)
 
 
 def test_a_plan_gives_each_what_it_needs() -> None:
@@ -35,6 +36,22 @@ def test_few_frames_do_not_wait_in_long_launches() -> None:
         (1, 3, {1: 2}),
         (4, 1, {0: 1, 2: 1, 3: 1}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("launch_frames", "longest", "plan"),
+    [
+        # Together they have room for 4 * 6 frames, apart for 6 and 2, and another launch.
+        (16, 6, [{0: 6, 1: 1, 2: 1}]),
+        (15, 6, [{0: 6}, {1: 1, 2: 1}]),
+        (1000, 8, [{0: 8}, {1: 1, 2: 1}]),  # no launch has room for 4 * 8
+    ],
+)
+def test_a_launch_is_shared_where_its_waste_costs_less_than_another_one(
+    launch_frames: int, longest: int, plan: list[dict[int, int]]
+) -> None:
+    shapes = replace(SHAPES, chunks=(1, longest), launch_frames=launch_frames)
+    assert [launch.counts for launch in shapes.plan([longest, 1, 1])] == plan
 
 
 def test_all_shapes_are_known() -> None:

@@ -104,6 +104,14 @@ def play(
     return heard
 
 
+def test_frames_before_the_first_sample_are_left_where_launches_are_what_costs() -> None:
+    playback = PlaybackClock(Clock())
+    feeds, waits = JustInTime(playback, SPF), JustInTime(playback, SPF, feeds=False)
+    assert feeds.wait(0, 8, 8) == 0.0
+    assert waits.wait(0, 50, 50) is None
+    assert waits.wait(4 * SPF, 54, 54) == 0.0
+
+
 def costs(fixed: float, per_frame: float = 0.0005) -> Callable[[int], float]:
     return lambda frames: fixed + per_frame * frames
 

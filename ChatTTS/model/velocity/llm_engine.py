@@ -113,7 +113,7 @@ class LLMEngine:
             self.config.scheduler,
             self._cache,
             max_positions=self._checkpoint.gpt.max_position_embeddings,
-            holds_back=self.executor.depth == 1,
+            holds_back=self.executor.stages == 1,
             stale=stale,
         )
         # Plans whose results have not been used yet, each with its future. No plan follows one that

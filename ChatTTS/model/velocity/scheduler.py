@@ -34,6 +34,15 @@ _MULTI_STEP_SEQS = 16
 # the time in which others get their first sound, and the size of the pieces that are decoded.
 _LEAD = 0.5
 
+# Of plans made ahead, a sequence that is held back misses so many steps, and then has so many. All
+# of a busy server would run for as long as they are played if they missed every one of them, and no
+# further one could start.
+_MISSED_STEPS, _SHARED_STEPS = 8, 4
+
+# Steps of a plan that follows the first frames of an answer, if few run: the host hands these on
+# before it has the results of that plan.
+_STEPS_BEHIND_FIRST = 2
+
 # A sequence, and how many of its positions a step computes.
 Chunk: TypeAlias = tuple[Sequence, int]
 
@@ -50,8 +59,7 @@ class Scheduler:
         cache: the KV cache's config, with ``num_blocks`` set.
         max_positions: the most positions that the model can read, of prompt and answer together.
         holds_back: leave sequences that are ahead of their listeners out of steps while other
-            listeners hear nothing yet. A device that computes many sequences nearly as quickly as
-            one gains nothing by it.
+            listeners hear nothing yet: steps of few sequences are quicker.
         clock: returns seconds; orders requests by their arrival, and tells what was played.
         stale: sequences of an earlier scheduler, for the worker to forget.
     """
@@ -77,6 +85,7 @@ class Scheduler:
         self._in_flight = PlansInFlight(cache.block_size, stale)
         self._arrivals = 0
         self._unfinished = 0
+        self._missed = 0  # steps of plans made ahead, by the sequences that are held back
 
     @property
     def known(self) -> set[int]:
@@ -227,6 +236,12 @@ class Scheduler:
         moving = self._moving_on() if plans else None
         if moving is None:
             return None
+        held = self._held_back() if self._holds_back else set()
+        if held and self._missed >= _MISSED_STEPS:
+            held, max_steps = set(), min(max_steps, _SHARED_STEPS)
+        moving = [seq for seq in moving if seq not in held] or moving
+        if len(moving) < _MULTI_STEP_SEQS and any(seq.is_heard_soon for seq in moving):
+            max_steps = min(max_steps, _STEPS_BEHIND_FIRST)
         pauses_admission = len(moving) >= _MULTI_STEP_SEQS and bool(plans[-1][0].new)
         admits = not pauses_admission and self._queues.may_start()
         if admits and not self._may_start_ahead(len(moving)):
@@ -242,6 +257,7 @@ class Scheduler:
             and (newcomer := self._queues.start_next()) is not None
         ):
             chunks.append((newcomer, len(newcomer) - newcomer.computed))
+        self._missed = self._missed + steps if held else 0
         return self._in_flight.add(chunks, self._blocks.take_moves(), steps) if chunks else None
 
     def _with_blocks(self, moving: Collection[Sequence], steps: int) -> int:
@@ -258,11 +274,12 @@ class Scheduler:
         """Return the running sequences that go on after the plans in flight, so far as is known.
 
         Returns:
-            ``None`` if one of them needs its result first.
+            ``None`` if one of them needs its result first, or is in the middle of its prompt.
         """
         moving: list[Sequence] = []
         for seq in self._queues.running:
-            if not seq.plans_in_flight or not (seq.drawing or seq.aborted):
+            was_held = not seq.plans_in_flight and len(seq) - seq.computed == 1
+            if not (was_held or seq.drawing or seq.aborted):
                 return None
             if not seq.aborted and len(seq.ids) + seq.drawing < seq.group.limit:
                 moving.append(seq)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.generation import FinishReason, GenerationRequest, Listener
+from ChatTTS.model.generation import FinishReason, GenerationRequest
 from ChatTTS.model.velocity import scheduler as scheduler_module
 from ChatTTS.model.velocity.plan import MoveKind, StepPlan
 from ChatTTS.model.velocity.sequence import SequenceGroup, SequenceStatus
@@ -418,58 +418,6 @@ def test_plans_of_a_pipeline_move_different_sequences() -> None:
     engine.begin()
     with pytest.raises(RuntimeError, match="in flight"):
         engine.scheduler.schedule(2)
-    engine.run()
-
-
-# ---------------------------------------------------------------- listeners
-
-
-def test_an_answer_ahead_of_its_listener_waits_for_those_that_are_not_heard() -> None:
-    clock = Clock()
-    engine = Engine(clock=clock, holds_back=True)
-    ahead = engine.add(2, max_new=40, listener=Listener(2, rate=10.0))
-    work = engine.add(2, max_new=40)  # without a listener, so it goes on
-    engine.steps(9)  # seven frames more than are needed for a sound: 0.7 s
-    new = engine.add(2, max_new=40, listener=Listener(3, rate=10.0))
-    moved = [counts(engine, plan, ahead, work, new) for plan in engine.steps(5)]
-    assert moved == [[1, 1, 2], [0, 1, 1], [0, 1, 1], [1, 1, 1], [1, 1, 1]]
-    engine.run()
-
-
-def test_an_answer_with_less_than_half_a_second_left_does_not_wait() -> None:
-    clock = Clock()
-    engine = Engine(clock=clock, holds_back=True)
-    playing = engine.add(2, max_new=40, listener=Listener(2, rate=10.0))
-    engine.steps(9)
-    new = engine.add(2, max_new=40, listener=Listener(4, rate=10.0))
-    engine.steps(1)
-    moved = []
-    for _ in range(3):
-        moved += [counts(engine, plan, playing, new) for plan in engine.steps(1)]
-        clock.now += 0.2
-    assert moved == [[0, 1], [0, 1], [1, 1]]
-    engine.run()
-
-
-def test_what_is_not_waited_for_holds_nothing_back() -> None:
-    engine = Engine(clock=Clock(), holds_back=True)
-    ahead = engine.add(2, max_new=40, listener=Listener(2, rate=10.0))
-    engine.steps(20)
-    later = engine.add(2, max_new=40, listener=Listener(30, rate=10.0, waits=False))
-    assert [counts(engine, plan, ahead, later) for plan in engine.steps(3)] == [
-        [1, 2],
-        [1, 1],
-        [1, 1],
-    ]
-    engine.run()
-
-
-def test_nothing_is_held_back_where_a_device_computes_many_as_quickly() -> None:
-    engine = Engine(clock=Clock())
-    ahead = engine.add(2, max_new=40, listener=Listener(2, rate=10.0))
-    engine.steps(20)
-    engine.add(2, max_new=40, listener=Listener(30, rate=10.0))
-    assert all(counts(engine, plan, ahead) == [1] for plan in engine.steps(5))
     engine.run()
 
 

@@ -11,6 +11,7 @@ import math
 import threading
 from typing import Protocol
 
+from . import openmp
 from .locks import ChangeNotifier, WakeSignal, new_lock
 from .process_hooks import register_thread_owner, start_thread
 
@@ -35,10 +36,11 @@ class DeviceLoop:
 
     Args:
         name: of its thread.
+        torch_threads: most threads of torch's operators in it; by default those of the process.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
+    def __init__(self, name: str, torch_threads: int | None = None) -> None:
+        self._name, self._torch_threads = name, torch_threads
         self._lock = new_lock()
         self._begin_anew()
         register_thread_owner(self)
@@ -90,9 +92,10 @@ class DeviceLoop:
         self._begin_anew()
 
     def _run(self) -> None:
-        # The method call drops all references to the parts when it ends.
-        while self._take_turns():
-            pass
+        with openmp.at_most(self._torch_threads):
+            # The method call drops all references to the parts when it ends.
+            while self._take_turns():
+                pass
 
     def _take_turns(self) -> bool:
         """Give each busy part a turn, and wait until more is due; return False where none is."""

@@ -18,9 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
-# The host of a GPU computes nothing that threads would share.
-os.environ["OMP_NUM_THREADS"] = "1"
-
 import ChatTTS
 from ChatTTS.core import Chat
 

@@ -45,3 +45,37 @@ for _ in range(2):
         timeout=240,
     )
     assert found.splitlines() == ["3 0 True"] * 2
+
+
+def test_the_loop_of_a_device_that_works_by_itself_makes_no_team() -> None:
+    if not openmp._libraries():
+        pytest.skip("torch does not use GNU's OpenMP here")
+    found = output_of(
+        """
+import os
+from types import SimpleNamespace
+import torch
+from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+class Part:
+    def turn(self):
+        before = threads()
+        x.exp()
+        print(threads() - before)
+
+torch.set_num_threads(4)
+x = torch.ones(1 << 20)
+for depth in (1, 2):
+    loop = AsyncLLMEngine(SimpleNamespace(executor=SimpleNamespace(depth=depth))).loop
+    part = Part()
+    loop.begin(part)
+    loop.wait_for_rest(part)
+print(torch.get_num_threads())
+os._exit(0)  # these engines cannot be closed
+""",
+        timeout=240,
+    )
+    assert found.splitlines() == ["3", "0", "4"]

@@ -122,7 +122,9 @@ class AsyncLLMEngine:
         self._tracker = RequestTracker()
         # Held for every use of the engine and the tracker, but not while the model computes.
         self._lock = new_lock()
-        self.loop = DeviceLoop("velocity")
+        # Beside a device that works by itself the loop only moves results. A team of threads for
+        # each of them would cost more than it saves, and take the cores of what waits for them.
+        self.loop = DeviceLoop("velocity", 1 if engine.executor.depth > 1 else None)
         # What the loop does before the next step.
         self._begun: deque[tuple[OutputQueue, list[SequenceGroup]]] = deque()
         self._aborted: deque[tuple[OutputQueue, str]] = deque()

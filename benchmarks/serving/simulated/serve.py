@@ -12,8 +12,6 @@ import os
 import sys
 from pathlib import Path
 
-# The host of a GPU computes nothing that threads would share.
-os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 

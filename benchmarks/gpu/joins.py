@@ -12,9 +12,9 @@ from unittest.mock import patch
 import torch
 
 from ChatTTS.model.generation import GenerationRequest
-from ChatTTS.model.velocity.backends.cuda.runner import GraphRunner
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.plan import Future, StepPlan
+from ChatTTS.model.velocity.model_runner import ModelRunner
+from ChatTTS.model.velocity.plan import Pending, StepPlan
 
 from .model import engine_args, traffic
 from .scale import Scale, Task
@@ -39,12 +39,12 @@ class SubmitClock:
     device: torch.device
     _marks: list[tuple[Any, Any]] = field(default_factory=list)
 
-    def execute_model(self, runner: GraphRunner, plan: StepPlan) -> Future:
-        """Take the place of ``GraphRunner.execute_model``."""
+    def execute_model(self, runner: ModelRunner, plan: StepPlan) -> Pending:
+        """Take the place of ``ModelRunner.execute_model``."""
         before = self._mark()
-        future = _execute_model(runner, plan)
+        pending = _execute_model(runner, plan)
         self._marks.append((before, self._mark()))
-        return future
+        return pending
 
     def start_over(self) -> None:
         """Forget all marks."""
@@ -72,7 +72,7 @@ class SubmitClock:
         return float(first.elapsed_time(second)) / 1000
 
 
-_execute_model = GraphRunner.execute_model
+_execute_model = ModelRunner.execute_model
 
 
 def measure(task: Task, dtype: str) -> None:
@@ -86,7 +86,7 @@ def measure(task: Task, dtype: str) -> None:
     requests, clock, results = _unpredictable(scale), SubmitClock(task.device), {}
     running = 0
     with patch.object(
-        GraphRunner, "execute_model", lambda runner, plan: clock.execute_model(runner, plan)
+        ModelRunner, "execute_model", lambda runner, plan: clock.execute_model(runner, plan)
     ):
         for streams in sorted(scale.streams)[-2:]:
             engine.add(list(islice(requests, streams - running)))

@@ -74,8 +74,7 @@ def fetching(line: int | None) -> Iterator[None]:
 def _bits(loaded: Loaded, streams: int) -> StepResult:
     # Timed steps of other numbers of streams have written into blocks that these read.
     loaded.pool.normal_(generator=torch.Generator(loaded.pool.device).manual_seed(streams))
-    tables = loaded.lay_out(streams)
-    return loaded.steps.run(tables, loaded.scale.steps)()
+    return loaded.lay_out(streams).run(loaded.scale.steps)()
 
 
 def _equal(found: StepResult, expected: StepResult) -> bool:

@@ -53,13 +53,13 @@ def _times(
     Args:
         fetch: is called behind the steps of a round, within their time.
     """
-    steps, count, seconds = loaded.steps, loaded.scale.steps, []
+    count, seconds = loaded.scale.steps, []
     for _ in range(loaded.scale.rounds + 2):
-        tables = loaded.lay_out(streams)
-        steps.run(tables, 1)
+        own = loaded.lay_out(streams)
+        own.run(1)
         synchronize(device)
         span = DeviceSpan(device)
-        steps.run(tables, count)
+        own.run(count)
         fetch()
         seconds.append(span.seconds() / count)
     return spread(seconds[2:])

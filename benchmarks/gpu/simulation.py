@@ -131,7 +131,7 @@ def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> 
     from ChatTTS.model.cuda import graphs
     from ChatTTS.model.velocity.executor import InProcessExecutor
     from ChatTTS.model.velocity.llm_engine import LLMEngine
-    from ChatTTS.model.velocity.plan import Future, StepPlan
+    from ChatTTS.model.velocity.plan import Pending, StepPlan
     from ChatTTS.model.velocity.scheduler import Scheduler
 
     device, patch = SimulatedDevice(), pytest.MonkeyPatch()
@@ -142,14 +142,14 @@ def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> 
         _drain_at_leaves(patch)
 
     class Executor(InProcessExecutor):
-        def execute_model(self, plan: StepPlan) -> Future:
-            future, ready = super().execute_model(plan), device.free_at
+        def execute_model(self, plan: StepPlan) -> Pending:
+            pending, ready = super().execute_model(plan), device.free_at
 
             def result() -> Any:
                 device.wait(ready)
-                return future.result()
+                return pending()
 
-            return Future(result)
+            return result
 
     with TemporaryDirectory() as name:
         folder = Path(name)

@@ -23,17 +23,19 @@ from torch.profiler import ProfilerActivity, profile
 from ChatTTS.model.devices.tf32 import ieee_float32
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import RowKind
+from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.kernels.cuda import dependent_launch
-from ChatTTS.model.sampling import Draw
-from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeInput, DecodeSteps
+from ChatTTS.model.processors import PENALTY_WINDOW
+from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
 from ChatTTS.model.velocity.backends.cuda.prompt_steps import PromptSteps
-from ChatTTS.model.velocity.input_batch import InputBatch
+from ChatTTS.model.velocity.input_batch import InputBatch, SequenceState
 from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.model.velocity.loaded_model import LoadedModel
 from ChatTTS.model.velocity.model_loader import ModelLoader
+from ChatTTS.model.velocity.plan import Pending, Work
 
 from ..common.step_limit import StepWork
-from .model import engine_args, sampling
+from .model import engine_args, prompt, sampling
 from .scale import Scale, Task
 from .step_model import expectation
 from .timing import DeviceSpan, copy_rate, spread, synchronize, wall_seconds
@@ -63,39 +65,52 @@ class Loaded:
             for rows in sorted(wanted, reverse=True):
                 self.steps.record(rows, adapted=adapted)
 
-    def lay_out(self, streams: int, adapters: Sequence[int] = (-1,)) -> list[tuple[int, ...]]:
-        """Put ``streams`` sequences on the device, each shortly before the timed position.
+    def lay_out(self, streams: int, adapters: Sequence[int] = (-1,)) -> Streams:
+        """Return ``streams`` sequences, each shortly before the timed position.
+
+        Their blocks are in random order.
 
         Args:
             adapters: the numbers of their adapters, by turns; -1 for none.
-
-        Returns:
-            Their block tables; the blocks are in random order.
         """
         scale = self.scale
         position = scale.positions - 1 - scale.steps // 2
-        settings = sampling(scale.gpt, scale.gpt.max_position_embeddings)
-        most, row_kind = 600, RowKind.CODE
+        most_positions = scale.gpt.max_position_embeddings
+        settings, most = sampling(scale.gpt, most_positions), 600
         if self.kind is Pass.REFINE:
             settings = replace(settings, temperature=settings.temperature[:1])
-            most, row_kind = scale.gpt.num_text_tokens, RowKind.TEXT
-        window = np.random.default_rng(0).integers(0, most, (16, scale.gpt.num_vq), dtype=np.int32)
-        end = self.model.ends[self.kind]
-        self.steps.lay_out(
-            [
-                DecodeInput(
-                    row,
-                    position,
-                    window[-1],
-                    Draw(settings, DrawKey(row, self.kind), 100, window, end),
-                    row_kind,
-                    adapter=adapters[row % len(adapters)],
-                )
-                for row in range(streams)
-            ]
-        )
-        places = np.random.default_rng(1).permutation(streams * self.blocks)
-        return [tuple(row) for row in places.reshape(streams, self.blocks).tolist()]
+            most = scale.gpt.num_text_tokens
+        drawn = np.random.default_rng(0).integers(0, most, (PENALTY_WINDOW, scale.gpt.num_vq))
+        blocks = np.random.default_rng(1).permutation(streams * self.blocks)
+        works, states = [], []
+        for row, table in enumerate(blocks.reshape(streams, self.blocks).tolist()):
+            given = prompt(scale.gpt, position + 1 - PENALTY_WINDOW, row)
+            request = GenerationRequest(given, settings, DrawKey(row, self.kind))
+            adapter = adapters[row % len(adapters)]
+            state = SequenceState(request, scale.gpt.num_vq, most_positions, adapter)
+            state.append(drawn)
+            states.append(state)
+            works.append(Work(row, position, 1, tuple(table), draws=True))
+        return Streams(self.steps, works, states)
+
+
+@dataclass
+class Streams:
+    """Sequences that decode together.
+
+    Attributes:
+        works: their next step.
+    """
+
+    steps: DecodeSteps
+    works: list[Work]
+    states: Sequence[SequenceState]
+
+    def run(self, steps: int) -> Pending:
+        """Submit steps; the first ones also put the sequences on the device."""
+        pending = self.steps.draw(self.works, self.states, steps)
+        self.works = [replace(work, start=work.start + steps) for work in self.works]
+        return pending
 
 
 def load(
@@ -200,16 +215,15 @@ def step_times(
     Args:
         adapters: see :meth:`Loaded.lay_out`.
     """
-    adapted = max(adapters) >= 0
-    steps, count = loaded.steps, loaded.scale.steps
+    count = loaded.scale.steps
     on_device, launching, reading = [], [], []
     for _ in range(loaded.scale.rounds + 2):
-        tables = loaded.lay_out(streams, adapters)
-        steps.run(tables, 1, adapted=adapted)()
+        own = loaded.lay_out(streams, adapters)
+        own.run(1)()
         synchronize(device)
         span = DeviceSpan(device)
         began = time.perf_counter()
-        pending = steps.run(tables, count, adapted=adapted)
+        pending = own.run(count)
         launching.append((time.perf_counter() - began) / count)
         on_device.append(span.seconds() / count)
         began = time.perf_counter()
@@ -266,12 +280,12 @@ def kernel_times(loaded: Loaded, streams: int, device: torch.device) -> dict[str
     """Return calls and microseconds of each kernel in a step, and their sums."""
     count = loaded.scale.steps
     on_cuda = device.type == "cuda"
-    tables = loaded.lay_out(streams)
-    loaded.steps.run(tables, 1)()
+    running = loaded.lay_out(streams)
+    running.run(1)()
     synchronize(device)
     activity = ProfilerActivity.CUDA if on_cuda else ProfilerActivity.CPU
     with profile(activities=[activity]) as seen:
-        loaded.steps.run(tables, count)()
+        running.run(count)()
         synchronize(device)
     wanted = DeviceType.CUDA if on_cuda else DeviceType.CPU
     own = "self_device_time_total" if on_cuda else "self_cpu_time_total"

@@ -112,11 +112,13 @@ def test_steps_are_timed_where_they_should_be(folder: Path, on_triton: None) -> 
     from benchmarks.gpu.steps import load
 
     loaded = load(Task(TINY, folder, Record(folder / "x.json"), time.time()), "float32")
-    tables = loaded.lay_out(3)
+    streams = loaded.lay_out(3)
+    tables, first = [work.block_table for work in streams.works], streams.works[0].start
+    streams.run(1)()
 
     assert len({block for table in tables for block in table}) == 3 * loaded.blocks
     assert {block for table in tables for block in table} <= set(range(len(loaded.pool)))
-    first = int(loaded.steps._positions[0])
+    assert loaded.steps._positions[:3].tolist() == [first + 1] * 3
     assert first < TINY.positions <= first + 1 + TINY.steps
 
 

@@ -20,7 +20,7 @@ from ChatTTS.model.velocity.configs import EngineConfig, ParallelConfig
 from ChatTTS.model.velocity.executor.ranks.executor import summed
 from ChatTTS.model.velocity.input_batch import InputBatch
 from ChatTTS.model.velocity.loaded_model import LlamaModel
-from ChatTTS.model.velocity.plan import Future, StepPlan, StepResult
+from ChatTTS.model.velocity.plan import Pending, StepPlan, StepResult
 from ChatTTS.model.velocity.worker import Worker
 
 # A rank that waits for others as long as this waits in vain.
@@ -180,7 +180,7 @@ class RankedWorker:
         for worker in self._workers:
             worker._pool.view(torch.uint8).fill_(0xFF)
 
-    def execute_model(self, plan: StepPlan) -> Future:
+    def execute_model(self, plan: StepPlan) -> Pending:
         drawn, self._drawn = self._drawn, {}
         works = [partial(_result, worker, plan, drawn) for worker in self._workers]
         results = side_by_side(works, self._turns)
@@ -190,8 +190,8 @@ class RankedWorker:
         drawing = [work.seq_id for work in plan.work if work.draws]
         self._drawn = {seq_id: ids[None] for seq_id, ids in zip(drawing, first.ids, strict=True)}
         attention = summed([result.attention for result in results])
-        return Future(replace(first, attention=attention))
+        return lambda: replace(first, attention=attention)
 
 
 def _result(worker: Worker, plan: StepPlan, drawn: Any) -> StepResult:
-    return worker.execute_model(plan, drawn).result()
+    return worker.execute_model(plan, drawn)()

@@ -110,7 +110,7 @@ class Driver:
             self.computed[seq_id] += count
         new = tuple(self.data[w.seq_id] for w in works if w.seq_id not in self.known)
         self.known |= {data.seq_id for data in new}
-        result = self.worker.execute_model(StepPlan(ended, moves, new, tuple(works))).result()
+        result = self.worker.execute_model(StepPlan(ended, moves, new, tuple(works)))()
         drawn = [work.seq_id for work in works if work.draws]
         assert result.ids.shape == (len(drawn), 4)
         assert result.hiddens.shape[0] == len(result.logprobs) == len(result.finite) == len(drawn)

@@ -28,7 +28,7 @@ from ChatTTS.model.velocity.configs import CacheConfig, EngineConfig, ModelConfi
 from ChatTTS.model.velocity.executor import ExecutorBase
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.output import RequestOutput
-from ChatTTS.model.velocity.plan import Future, SequenceData, StepPlan, StepResult, Work
+from ChatTTS.model.velocity.plan import Pending, SequenceData, StepPlan, StepResult, Work
 
 from .waiting import SECONDS, Gate
 
@@ -140,7 +140,7 @@ class FakeExecutor(ExecutorBase):
     def let_go(self) -> None:
         self.gate.open()
 
-    def execute_model(self, plan: StepPlan) -> Future:
+    def execute_model(self, plan: StepPlan) -> Pending:
         self.steps += 1
         if self.on_step is not None:
             self.on_step()
@@ -162,7 +162,7 @@ class FakeExecutor(ExecutorBase):
             logprobs=np.array([logprob for _, _, logprob, _ in drawn], dtype=np.float32),
             finite=np.array([finite for _, _, _, finite in drawn], dtype=np.bool_),
         )
-        return Future(result)
+        return lambda: result
 
     def _draw(self, data: SequenceData, work: Work) -> tuple[list[int], torch.Tensor, float, bool]:
         key = data.request.key

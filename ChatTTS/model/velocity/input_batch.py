@@ -1,4 +1,4 @@
-"""The inputs of one step of the model: positions of any sequences, side by side."""
+"""The inputs of sequences, and those of one step: positions of any sequences, side by side."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ..draws import Pass
+from ..embed import RowKind
+from ..generation import GenerationRequest
 from ..llama.shard import Shard
+from ..processors import PENALTY_WINDOW
+from ..sampling import Draw
+from .plan import Work
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -116,6 +122,70 @@ class AttentionProbe:
         return out[start : start + (last - first) * columns].reshape(last - first, columns)
 
 
+class SequenceState:
+    """The inputs of one sequence, of the prompt and drawn ones alike, position by position.
+
+    So computing a position again after a preemption is no special case.
+
+    Attributes:
+        kinds: uint8 [capacity], of :class:`~ChatTTS.model.embed.RowKind`.
+        ids: int32 [capacity, num_codebooks].
+        length: number of positions whose inputs are known.
+        heads: those whose attention each draw gives, or ``None``.
+        adapter: the number of its adapter, or -1.
+    """
+
+    def __init__(
+        self, request: GenerationRequest, num_codebooks: int, max_positions: int, adapter: int = -1
+    ) -> None:
+        prompt = request.prompt
+        capacity = min(max_positions, len(prompt) + request.sampling.max_new)
+        self.request, self.adapter = request, adapter
+        self.prompt_length = self.length = len(prompt)
+        self.kinds = np.full(capacity, RowKind.CODE, dtype=np.uint8)
+        self.ids = np.zeros((capacity, num_codebooks), dtype=np.int32)
+        texts = len(prompt.text)
+        self.kinds[:texts] = RowKind.TEXT
+        self.ids[:texts, 0] = prompt.text
+        if len(prompt.codes):
+            self.ids[texts : len(prompt)] = prompt.codes
+        self.vectors = 0
+        if prompt.speaker is not None:
+            slots = np.flatnonzero(prompt.speaker_slots)
+            self.kinds[slots] = RowKind.VECTOR
+            self.vectors = int(slots[-1]) + 1 if len(slots) else 0
+        if request.key.kind is Pass.REFINE:
+            self.kinds[len(prompt) :] = RowKind.TEXT
+        self.heads: HeadSet | None = None
+        if request.alignment_heads:
+            layers, heads = np.array(request.alignment_heads, dtype=np.int32).T.copy()
+            self.heads = HeadSet(layers, heads, texts)
+
+    def append(self, ids: NDArray[np.int64]) -> None:
+        """Take drawn ids [n, 1 or num_codebooks] as the next inputs.
+
+        Those of the last position are never needed.
+        """
+        places = self.ids[self.length : self.length + len(ids), : ids.shape[1]]
+        places[:] = ids[: len(places)]
+        self.length += len(places)
+
+    def draw(self, end: int) -> Draw:
+        """Return the sampler's input for the next ids.
+
+        Args:
+            end: the id that ends a sequence.
+        """
+        start = max(self.prompt_length, self.length - PENALTY_WINDOW)
+        return Draw(
+            self.request.sampling,
+            self.request.key,
+            self.length - self.prompt_length,
+            self.ids[start : self.length],
+            end,
+        )
+
+
 @dataclass(frozen=True)
 class InputBatch:
     """The inputs of a step. A row is one position of one sequence.
@@ -151,3 +221,54 @@ class InputBatch:
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    @classmethod
+    def of(cls, works: Sequence[Work], states: Sequence[SequenceState], hidden: int) -> InputBatch:
+        """Return the rows of all the work, one sequence after another.
+
+        Args:
+            works: at least one.
+            states: of their sequences.
+            hidden: the size of a vector.
+        """
+        starts, counts, widest = [], [], 0
+        for work in works:
+            starts.append(work.start)
+            counts.append(work.count)
+            widest = max(widest, len(work.block_table))
+        ends = np.add.accumulate(counts)
+        rows = int(ends[-1])
+        kinds = np.empty(rows, dtype=np.uint8)
+        ids = np.empty((rows, states[0].ids.shape[1]), dtype=np.int32)
+        tables = np.zeros((len(works), widest), dtype=np.int32)
+        vectors: list[NDArray[np.float32]] = []
+        adapters: list[int] = []
+        draws: list[int] = []
+        end = 0
+        for index, (work, state) in enumerate(zip(works, states, strict=True)):
+            start, stop = work.start, work.start + work.count
+            first, end = end, end + work.count
+            kinds[first:end] = state.kinds[start:stop]
+            ids[first:end] = state.ids[start:stop]
+            tables[index, : len(work.block_table)] = work.block_table
+            adapters.append(state.adapter)
+            if work.draws:
+                draws.append(end - 1)
+            if start < state.vectors:
+                assert state.request.prompt.speaker is not None
+                ids[first:end, 0][kinds[first:end] == RowKind.VECTOR] = len(vectors)
+                vectors.append(state.request.prompt.speaker)
+        offsets = (np.array(starts) - ends + counts).astype(np.int32)
+        table_of = np.arange(len(works), dtype=np.int32).repeat(counts)
+        return cls(
+            kinds=kinds,
+            ids=ids,
+            vectors=np.array(vectors, dtype=np.float32).reshape(-1, hidden),
+            positions=np.arange(rows, dtype=np.int32) + offsets[table_of],
+            tables=tables,
+            table_of=table_of,
+            draws=np.array(draws, dtype=np.int32),
+            adapter_of=(
+                np.array(adapters, dtype=np.int32).repeat(counts) if max(adapters) >= 0 else None
+            ),
+        )

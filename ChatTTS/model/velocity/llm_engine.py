@@ -22,7 +22,7 @@ from .executor import ExecutorBase, make_executor
 from .metrics import Metrics, SchedulerStats
 from .output import RequestOutput
 from .output_processor import OutputProcessor
-from .plan import Future, StepMemoryError, StepPlan, StepResult
+from .plan import Pending, StepMemoryError, StepPlan, StepResult
 from .request import checked_request
 from .scheduler import Scheduler
 from .sequence import SequenceGroup
@@ -118,7 +118,7 @@ class LLMEngine:
         )
         # Plans whose results have not been used yet, each with its future. No plan follows one that
         # the executor did not take, before the sequences of that one have ended.
-        self._in_flight: deque[tuple[StepPlan, Future]] = deque()
+        self._in_flight: deque[tuple[StepPlan, Pending | StepMemoryError]] = deque()
         self._is_refused = False
 
     # ------------------------------------------------------------ adding and aborting requests
@@ -292,24 +292,24 @@ class LLMEngine:
             if len(self._in_flight) < self.executor.depth:
                 return None
         started = time.perf_counter()
-        oldest, future = self._in_flight.popleft()
+        oldest, pending = self._in_flight.popleft()
         result: StepResult | StepMemoryError
         try:
-            result = future.result()
+            result = pending if isinstance(pending, StepMemoryError) else pending()
         except StepMemoryError as error:
             result = error
         self._is_refused = self._is_refused and bool(self._in_flight)
         self._model_seconds += time.perf_counter() - started
         return Step(oldest, result)
 
-    def _submit(self, plan: StepPlan) -> Future:
-        """Give a plan to the executor; the future of one that it does not take raises the error."""
+    def _submit(self, plan: StepPlan) -> Pending | StepMemoryError:
+        """Give a plan to the executor; return the error if it does not take it."""
         started = time.perf_counter()
         try:
             return self.executor.execute_model(plan)
         except StepMemoryError as error:
             self._is_refused = True
-            return Future.refused(error)
+            return error
         finally:
             spent = time.perf_counter() - started
             if self.executor.depth > 1:  # the work has only begun, and the host goes on

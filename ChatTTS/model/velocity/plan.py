@@ -115,36 +115,6 @@ class StepMemoryError(RuntimeError):
     """
 
 
-# Waits for the result of a step.
+# Waits for the result of a plan that workers were given. It is called once, in the order of the
+# plans. It raises ``StepMemoryError`` if the device has no memory for the plan; later ones may fit.
 Pending: TypeAlias = Callable[[], StepResult]
-
-
-class Future:
-    """The result of a plan that workers were given.
-
-    Args:
-        found: the result, where the work is done already, or what waits for it.
-    """
-
-    __slots__ = ("_found",)
-
-    def __init__(self, found: StepResult | Pending) -> None:
-        self._found = found
-
-    @classmethod
-    def refused(cls, error: StepMemoryError) -> Future:
-        """Return the future of a plan that the workers did not take."""
-
-        def fail() -> StepResult:
-            raise error
-
-        return cls(fail)
-
-    def result(self) -> StepResult:
-        """Wait for the result. It is asked for once, in the order of the plans.
-
-        Raises:
-            StepMemoryError: the device has no memory for the plan. Later ones may fit.
-        """
-        found = self._found
-        return found if isinstance(found, StepResult) else found()

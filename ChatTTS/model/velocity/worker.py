@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,12 +23,11 @@ from .configs import CacheConfig, EngineConfig
 from .first_launches import first_plans
 from .loaded_model import LoadedModel
 from .model_loader import ModelLoader
-from .model_runner import ModelRunner
+from .model_runner import EagerMachine, Machine, ModelRunner
 from .plan import (
     BlockMove,
-    Future,
     MoveKind,
-    SequenceData,
+    Pending,
     StepMemoryError,
     StepPlan,
     StepResult,
@@ -39,30 +38,6 @@ logger = logging.getLogger(__name__)
 _NO_STREAM = nullcontext()
 # The default size of the pool, as a part of the memory that is free once the model is loaded.
 _SHARE = 0.25
-
-
-class Runner(Protocol):
-    """Computes the work of plans.
-
-    Attributes:
-        depth, max_steps: see ``ExecutorBase``.
-    """
-
-    depth: int
-    max_steps: int
-
-    def forget(self, seq_ids: Sequence[int]) -> None:
-        """Drop sequences; ids of sequences that never had work are ignored."""
-
-    def add(self, new: Sequence[SequenceData]) -> None:
-        """Add sequences before their first work."""
-
-    def append(self, drawn: Mapping[int, NDArray[np.int64]]) -> None:
-        """Take ids that another stage drew, by the number of the sequence."""
-
-    def execute_model(self, plan: StepPlan) -> Future:
-        """Do a plan's work, or start it where the device works by itself."""
-        ...
 
 
 class Worker:
@@ -88,7 +63,7 @@ class Worker:
         self._config = config
         self.model: LoadedModel = ModelLoader(config, tokenizer, rank, peers).load()
         self._pool = self._host = torch.empty(0)
-        self._runner: Runner | None = None
+        self._runner: ModelRunner | None = None
         self._is_lost = False
         self._patience = patience()
         device = self.model.placement.device
@@ -131,7 +106,7 @@ class Worker:
                 f"{host_blocks * size >> 20} MB to swap to ({error}): give less kv_memory or "
                 "swap_memory"
             ) from error
-        self._runner = runner = self._new_runner()
+        self._runner = runner = ModelRunner(self.model, self._new_machine())
         self.depth, self.max_steps = runner.depth, runner.max_steps
         if self.model.compiles and self.model.recorder is None:
             self._launch_all(cache)
@@ -144,7 +119,7 @@ class Worker:
 
     def execute_model(
         self, plan: StepPlan, drawn: Mapping[int, NDArray[np.int64]] = MappingProxyType({})
-    ) -> Future:
+    ) -> Pending:
         """Run a plan; where ``depth`` is above 1, only start it.
 
         Args:
@@ -167,7 +142,7 @@ class Worker:
                 if plan.new:
                     runner.add(plan.new)
                 try:
-                    future = runner.execute_model(plan)
+                    pending = runner.execute_model(plan)
                 except RuntimeError as error:
                     if not is_out_of_memory(error):
                         raise
@@ -175,11 +150,11 @@ class Worker:
         except BaseException as error:
             self._note_loss(error)
             raise
-        return Future(partial(self._result, future)) if self.depth > 1 else future
+        return partial(self._result, pending) if self.depth > 1 else pending
 
-    def _result(self, future: Future) -> StepResult:
+    def _result(self, pending: Pending) -> StepResult:
         try:
-            return future.result()
+            return pending()
         except BaseException as error:
             self._note_loss(error)
             raise
@@ -209,13 +184,13 @@ class Worker:
         """
         return _NO_STREAM if self._stream is None else torch.cuda.stream(self._stream)
 
-    def _new_runner(self) -> Runner:
-        """Return a runner, of recorded steps if the model runs on Triton kernels."""
+    def _new_machine(self) -> Machine:
+        """Return a machine, of recorded steps if the model runs on Triton kernels."""
         if self.model.recorder is None:
-            return ModelRunner(self.model, self._pool)
-        from .backends.cuda.runner import new_runner
+            return EagerMachine(self.model, self._pool)
+        from .backends.cuda.machine import new_machine
 
-        return new_runner(self.model, self._pool, self._config.scheduler)
+        return new_machine(self.model, self._pool, self._config.scheduler)
 
     def _launch_all(self, cache: CacheConfig) -> None:
         """Launch each number of rows once, so that no request waits for a compilation.

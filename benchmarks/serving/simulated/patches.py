@@ -89,11 +89,11 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
         counters.add("waits")
         failures.wait_for(event, failures.patience())
 
-    run, launch = decode_steps.DecodeSteps.run, CudaStreamingDecoder.launch
+    draw, launch = decode_steps.DecodeSteps.draw, CudaStreamingDecoder.launch
 
-    @wraps(run)
-    def run_step(*args: Any, **kwargs: Any) -> Callable[[], Any]:
-        pending = run(*args, **kwargs)
+    @wraps(draw)
+    def draw_step(*args: Any, **kwargs: Any) -> Callable[[], Any]:
+        pending = draw(*args, **kwargs)
         done = engine.record_event()
 
         def result() -> Any:
@@ -113,7 +113,7 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
 
         return samples
 
-    replace(decode_steps.DecodeSteps, "run", run_step)
+    replace(decode_steps.DecodeSteps, "draw", draw_step)
     replace(CudaStreamingDecoder, "launch", launch_decoder)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...lora.names import Adapters
 from ..configs import CacheConfig
-from ..plan import Future, StepPlan
+from ..plan import Pending, StepPlan
 
 if TYPE_CHECKING:
     from ....config import Config
@@ -66,7 +66,7 @@ class ExecutorBase(ABC):
         """
 
     @abstractmethod
-    def execute_model(self, plan: StepPlan) -> Future:
+    def execute_model(self, plan: StepPlan) -> Pending:
         """Run a plan after those that were given before.
 
         Where ``depth`` is 1, the work is done when this returns. Otherwise it has only begun.

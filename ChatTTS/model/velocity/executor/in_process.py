@@ -9,7 +9,7 @@ from ....utils.fair_lock import ComputeLock, NoLock
 from ...cuda import failures
 from ...cuda.graphs import give_back_memory
 from ..configs import CacheConfig, EngineConfig
-from ..plan import Future, StepPlan
+from ..plan import Pending, StepPlan
 from .base import ExecutorBase
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class InProcessExecutor(ExecutorBase):
         self.depth, self.max_steps = self._loaded.depth, self._loaded.max_steps
         return cache
 
-    def execute_model(self, plan: StepPlan) -> Future:
+    def execute_model(self, plan: StepPlan) -> Pending:
         return self._compute_lock.run(partial(self._loaded.execute_model, plan))
 
     def advice(self, error: BaseException) -> str:

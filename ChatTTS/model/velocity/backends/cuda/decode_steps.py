@@ -6,9 +6,8 @@ one there. So steps follow one another without the host, which reads their resul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -24,10 +23,9 @@ from ....draws import Pass
 from ....embed import Embed, RowKind
 from ....kernels.cuda.sampling import DrawState, draw_codes, pack_draws
 from ....kernels.cuda.step_results import result_width, store_results
-from ....sampling import Draw
-from ...input_batch import HeadSet
+from ...input_batch import SequenceState
 from ...layers import Llama
-from ...plan import Pending, StepResult
+from ...plan import Pending, StepResult, Work
 from .operations import AttentionMetadata, TritonOperations
 from .slots import SlotMap, SlotRows
 from .text_attention import PlanAttention, TextAttention
@@ -38,29 +36,6 @@ DEPTH = 2
 MAX_STEPS = 8
 # Steps whose results are kept for the host: more than can be in flight, and a power of two.
 _KEPT_STEPS = 1 << (DEPTH * MAX_STEPS).bit_length()
-
-
-@dataclass(frozen=True)
-class DecodeInput:
-    """The input of one sequence that joins the decode steps.
-
-    Attributes:
-        seq_id: the sequence's id.
-        position: the position of its last ids, which are the input.
-        ids: the last ids, int32 [num_codebooks]; a text id is in the first column.
-        draw: how to draw the next ids.
-        kind: what the input is embedded from.
-        vector: float32 [hidden], the input if ``kind`` is ``VECTOR``.
-        adapter: the number of the sequence's adapter, or -1.
-    """
-
-    seq_id: int
-    position: int
-    ids: NDArray[np.int32]
-    draw: Draw
-    kind: RowKind = RowKind.CODE
-    vector: NDArray[np.float32] | None = None
-    adapter: int = -1
 
 
 class DecodeSteps:
@@ -170,89 +145,76 @@ class DecodeSteps:
         if self._attention is not None:
             self._attention.prepare(self._places(rows))
 
-    def lay_out(self, rows: Sequence[DecodeInput]) -> None:
-        """Replace all sequences on the device, after the steps that were submitted before."""
-        self._slots.position_of = dict.fromkeys(self._slots.slot_of, -1)
-        inputs = {row.seq_id: row for row in rows}
-        self.place({row.seq_id: row.position for row in rows}, inputs.__getitem__)
+    def draw(self, works: Sequence[Work], states: Sequence[SequenceState], steps: int) -> Pending:
+        """Submit steps; the device carries them out after the earlier ones.
 
-    @torch.inference_mode()
-    def place(self, batch: Mapping[int, int], enter: Callable[[int], DecodeInput]) -> None:
-        """Let sequences join and leave, after the steps that were submitted before.
+        Sequences join and leave first: those without work leave.
+
+        The returned function gives a row for each sequence in the order of the works, step after
+        step. It must be called before ``DEPTH`` later plans are submitted.
 
         Args:
-            batch: the position of the next input of each sequence, by its id. All other sequences
-                leave.
-            enter: returns the input of a sequence that joins.
+            works: of which each ends with the position that draws, with a block table for all of
+                these steps. Those that join have no step in flight.
+            states: of their sequences.
+            steps: how many, ``MAX_STEPS`` at most.
         """
-        with self._noting_failures():
-            self._place(batch, enter)
+        assert steps <= MAX_STEPS, f"the results of {steps} steps may be lost"
+        if self._has_failed:
+            self._empty_rows()
+        # A call that fails may leave sequences in their rows, which would go on writing into blocks
+        # that other sequences have by then.
+        self._has_failed = True
+        slots = self._place(works, states)
+        pending = self._launch(slots, states, steps)
+        self._has_failed = False
+        return pending
 
-    def _place(self, batch: Mapping[int, int], enter: Callable[[int], DecodeInput]) -> None:
+    def _empty_rows(self) -> None:
+        rows = list(range(len(self._known)))
+        self._rows.write(rows, self._nothing(len(rows)))
+        self._slots = SlotMap(self.buckets)
+
+    def _place(self, works: Sequence[Work], states: Sequence[SequenceState]) -> list[int]:
+        """Give each sequence a row with its block table; return the rows."""
+        batch = {work.seq_id: work.start + work.count - 1 for work in works}
         change = self._slots.assign(batch)
         if change.moved:
             slots_now = self._rows.move(change.moved)
             self._table_of.index_copy_(0, slots_now, slots_now.int())
-        for _, slot in change.moved:
+        for _, slot in (*change.moved, *change.entered):
             self._known[slot] = ()
-        slots = [slot for _, slot in change.entered]
-        for slot in slots:
-            self._known[slot] = ()
-        if slots:
-            inputs = [enter(seq_id) for seq_id, _ in change.entered]
-            assert [each.position for each in inputs] == [batch[each.seq_id] for each in inputs]
-            self._rows.write(slots, self._packed(inputs, slots))
+        if change.entered:
+            given = dict(zip(batch, states, strict=True))
+            joining = {slot: given[seq_id] for seq_id, slot in change.entered}
+            assert all(given[i].length == batch[i] + 1 for i, _ in change.entered)
+            self._rows.write(list(joining), self._packed(joining))
         if change.left:
             self._rows.write(change.left, self._nothing(len(change.left)))
+        slots = [self._slots.slot_of[seq_id] for seq_id in batch]
+        self._update({slot: work.block_table for slot, work in zip(slots, works, strict=True)})
+        return slots
 
-    @torch.inference_mode()
-    def run(
-        self,
-        tables: Sequence[tuple[int, ...]],
-        steps: int,
-        heads: Sequence[HeadSet | None] = (),
-        *,
-        adapted: bool = False,
-    ) -> Pending:
-        """Submit steps of the batch; the device carries them out after the earlier ones.
-
-        The returned function gives a row for each sequence in the order of :meth:`place`, step
-        after step. It must be called before ``DEPTH`` later plans are submitted.
-
-        Args:
-            tables: the block table of each sequence, for all of these steps.
-            steps: how many, ``MAX_STEPS`` at most.
-            heads: those whose attention each sequence gives; ``None`` for a sequence without.
-            adapted: whether any sequence has an adapter.
-        """
-        assert steps <= MAX_STEPS, f"the results of {steps} steps may be lost"
-        with self._noting_failures():
-            return self._run(tables, steps, heads, adapted)
-
-    def _run(
-        self,
-        tables: Sequence[tuple[int, ...]],
-        steps: int,
-        heads: Sequence[HeadSet | None],
-        adapted: bool,
-    ) -> Pending:
-        slots = [self._slots.slot_of[seq_id] for seq_id in self._slots.position_of]
-        self._update(dict(zip(slots, tables, strict=True)))
-        recording = self._recordings[self._slots.bucket(self._slots.rows), adapted]
-        wanted = sorted(
-            ((slot, each) for slot, each in zip(slots, heads, strict=False) if each is not None),
-            key=itemgetter(0),
-        )
+    def _launch(self, slots: Sequence[int], states: Sequence[SequenceState], steps: int) -> Pending:
+        """Submit steps of the rows ``slots``, which ``states`` have."""
+        rows = self._slots.rows
+        adapted = any(state.adapter >= 0 for state in states)
+        recording = self._recordings[self._slots.bucket(rows), adapted]
+        wanted = [
+            (slot, state.heads)
+            for slot, state in zip(slots, states, strict=True)
+            if state.heads is not None
+        ]
         attention = None
         if wanted:
             assert self._attention is not None, "these steps give no attention"
-            attention = self._attention.begin(wanted, steps)
+            attention = self._attention.begin(sorted(wanted, key=itemgetter(0)), steps)
         turns = (self._turns + np.arange(steps)) % _KEPT_STEPS
         for step in range(steps):
             recording.replay()
             self._turns += 1
             if attention is not None:
-                attention.add(step, self._places(self._slots.rows))
+                attention.add(step, self._places(rows))
         if attention is not None:
             attention.fetch()
         self._slots.advance(steps)
@@ -264,24 +226,6 @@ class DecodeSteps:
             _wait, self._results, turns, slots, done, self._drawn_width, attention, self._patience
         )
 
-    @contextmanager
-    def _noting_failures(self) -> Iterator[None]:
-        """Begin with empty rows after a call that failed, and note it if this one fails.
-
-        Such a call may have left sequences in their rows, which would go on writing into blocks
-        that other sequences have by now.
-        """
-        if self._has_failed:
-            rows = list(range(len(self._known)))
-            self._rows.write(rows, self._nothing(len(rows)))
-            self._slots = SlotMap(self.buckets)
-            self._has_failed = False
-        try:
-            yield
-        except BaseException:
-            self._has_failed = True
-            raise
-
     def _places(self, rows: int) -> AttentionMetadata:
         return AttentionMetadata(
             self._positions[:rows],
@@ -291,27 +235,30 @@ class DecodeSteps:
             is_decode=True,
         )
 
-    def _packed(
-        self, inputs: Sequence[DecodeInput], slots: Sequence[int]
-    ) -> dict[str, NDArray[Any]]:
-        """Return the rows of sequences that join, by the names of the tensors."""
-        count = len(inputs)
-        ids = np.stack([each.ids for each in inputs])
+    def _packed(self, joining: Mapping[int, SequenceState]) -> dict[str, NDArray[Any]]:
+        """Return the rows of sequences that join, by the names of the tensors.
+
+        Args:
+            joining: the sequences, by their slots.
+        """
+        count, states = len(joining), joining.values()
+        kinds = [state.kinds[state.length - 1] for state in states]
+        ids = np.stack([state.ids[state.length - 1] for state in states])
         vectors = np.zeros((count, self._vectors.shape[1]), dtype=np.float32)
-        for row, (each, slot) in enumerate(zip(inputs, slots, strict=True)):
-            if each.kind is RowKind.VECTOR:
-                assert each.vector is not None
-                vectors[row] = each.vector
+        for row, (slot, state) in enumerate(joining.items()):
+            if kinds[row] == RowKind.VECTOR:
+                assert state.request.prompt.speaker is not None
+                vectors[row] = state.request.prompt.speaker
                 ids[row, 0] = slot  # the index of the vector
         return {
-            "kinds": np.array([each.kind for each in inputs]),
+            "kinds": np.array(kinds),
             "ids": ids,
             "vectors": vectors,
-            "positions": np.array([each.position for each in inputs]),
-            "table_of": np.array(slots),
-            "adapter_of": np.array([each.adapter for each in inputs]),
+            "positions": np.array([state.length - 1 for state in states]),
+            "table_of": np.array(list(joining)),
+            "adapter_of": np.array([state.adapter for state in states]),
             "active": np.ones(count),
-            **pack_draws([each.draw for each in inputs], self._drawn_width),
+            **pack_draws([state.draw(self._end) for state in states], self._drawn_width),
         }
 
     def _nothing(self, count: int) -> dict[str, NDArray[Any]]:

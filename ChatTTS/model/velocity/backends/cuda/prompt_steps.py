@@ -82,7 +82,6 @@ class PromptSteps:
         step = partial(self._step, rows, adapted)
         self._recordings[rows, adapted] = self._recorder.record(step)
 
-    @torch.inference_mode()
     def launch(self, batch: InputBatch) -> None:
         """Submit a step: the device carries it out after the work that was submitted before."""
         bucket = next(rows for rows in self.buckets if rows >= len(batch))

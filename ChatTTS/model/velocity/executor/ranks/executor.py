@@ -23,7 +23,7 @@ from ....llama.config import read_llama_shape
 from ....tokenizer import Tokenizer
 from ...configs import CacheConfig, EngineConfig
 from ...model_loader import asset_folder, shard_of
-from ...plan import Future, StepPlan, StepResult
+from ...plan import Pending, StepPlan, StepResult
 from ..base import ExecutorBase
 from .links import FORKED, RankGroup, RankLostError
 from .messages import Allocate, Allocated, Failed, Loaded, Ran, Run, Start, decode, encode
@@ -103,10 +103,11 @@ class RanksExecutor(ExecutorBase):
             raise
         return cache
 
-    def execute_model(self, plan: StepPlan) -> Future:
+    def execute_model(self, plan: StepPlan) -> Pending:
         if self.stages > 1:
             return self._send(plan)
-        return self._compute_lock.run(lambda: Future(self._send(plan).result()))
+        result = self._compute_lock.run(lambda: self._send(plan)())
+        return lambda: result
 
     def after_fork(self) -> str | None:
         return FORKED
@@ -116,14 +117,14 @@ class RanksExecutor(ExecutorBase):
             self._group.close()
         self._group = None
 
-    def _send(self, plan: StepPlan) -> Future:
+    def _send(self, plan: StepPlan) -> Pending:
         drawn = {seq_id: np.stack(ids) for seq_id, ids in self._drawn.items()}
         self._drawn.clear()
         message = encode(Run(plan, drawn))
         for link in self._open.links:
             link.send(message)
         self._sent += 1
-        return Future(partial(self._result, plan, self._sent))
+        return partial(self._result, plan, self._sent)
 
     def _result(self, plan: StepPlan, number: int) -> StepResult:
         """Wait for the result of a plan; replies to plans that were given up are dropped."""

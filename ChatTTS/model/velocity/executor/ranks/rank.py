@@ -38,7 +38,7 @@ class Rank:
             self._worker.init_cache(message.cache)
             return Allocated()
         assert isinstance(message, Run)
-        return Ran(self._worker.execute_model(message.plan, message.drawn).result())
+        return Ran(self._worker.execute_model(message.plan, message.drawn)())
 
     def _start(self, start: Start) -> Loaded:
         torch.set_num_threads(start.threads)

@@ -142,7 +142,7 @@ def test_steps_without_adapters_are_the_usual_ones(
     assert seen([1]) == {False}
     assert seen([0, 1, 2]) == {True}
     assert seen([1, 2], ended=(0,)) == {True}
-    own = worker._runner._decode[Pass.CODE]  # type: ignore[union-attr]
+    own = worker._runner._machine._decode[Pass.CODE]  # type: ignore[union-attr]
     slots = own._slots.slot_of
     assert own._adapter_of[[slots[1], slots[2]]].tolist() == [-1, 1]
     assert seen([1]) == {False}
@@ -161,8 +161,8 @@ def test_without_adapters_nothing_more_is_recorded(
         monkeypatch.setattr(graphs, "CudaRecorder", lambda *_, own=recorder, **__: own)
         worker = make_worker(adapters=given)
         assert recorder.lost() == 0
-        runner: Any = worker._runner
-        parts = (runner._prompts, *runner._decode.values())
+        machine: Any = worker._runner._machine  # type: ignore[union-attr]
+        parts = (machine._prompts, *machine._decode.values())
         counts.append([sorted(kind for _, kind in part._recordings) for part in parts])
     for without, both in zip(*counts, strict=True):
         assert without == [False] * len(without)

@@ -12,7 +12,7 @@ import pytest
 from ChatTTS.core import Chat
 from ChatTTS.model.cuda import graphs
 from ChatTTS.model.standard import accelerated_llama as te_llama
-from ChatTTS.model.velocity.backends.cuda import runner
+from ChatTTS.model.velocity.backends.cuda import machine
 from ChatTTS.model.velocity.worker import Worker
 
 from .....support.chat_tools import LIVELY, TEXT
@@ -78,7 +78,7 @@ def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
             return super().record(guarded, warm_up)
 
     monkeypatch.setattr(graphs, "CudaRecorder", lambda *_, **__: Recorder())
-    for module in (te_llama, runner):
+    for module in (te_llama, machine):
         monkeypatch.setattr(module, "on_device", guard.held)
     monkeypatch.setattr(Worker, "_stream_context", guard.held)
     return guard

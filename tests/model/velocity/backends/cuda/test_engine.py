@@ -15,14 +15,14 @@ from ChatTTS.core import Chat
 from ChatTTS.model.cuda import graphs
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import GenerationRequest
-from ChatTTS.model.sampling import Draw
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.executor import InProcessExecutor
+from ChatTTS.model.velocity.input_batch import SequenceState
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.model_loader import ModelLoader
-from ChatTTS.model.velocity.plan import Future, StepPlan
+from ChatTTS.model.velocity.plan import Pending, StepPlan, Work
 from ChatTTS.model.velocity.worker import Worker
 
 from .....support.chat_tools import LIVELY, TEXT
@@ -35,7 +35,7 @@ from .....support.velocity_fakes import Joined, run_all
 from .....support.waiting import wait_until
 
 from ChatTTS.model.kernels.cuda import prompt_attention  # isort: skip
-from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeInput, DecodeSteps  # isort: skip
+from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.operations import TritonOperations  # isort: skip
 
 MODEL = DATA / "model-a"
@@ -73,7 +73,7 @@ def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -
     assert worker.depth == 2
     told = Driver(worker, everything()).run(STEPS, chunk=chunk)
     runner: Any = worker._runner
-    for steps in runner._decode.values():
+    for steps in runner._machine._decode.values():
         idle = steps._active[:-1] == 0
         assert not steps._positions[:-1][idle].any()
         assert not steps._state.generated[:-1][idle].any()
@@ -156,25 +156,30 @@ def bare() -> DecodeSteps:
     steps = DecodeSteps(
         none, embed, torch.zeros(4, 1, 2, 1, 8, 4), none, max_rows=3, max_positions=32
     )
-    steps.lay_out([some_input(0)])
+    steps._place(*some_work(0))
     return steps
 
 
-def some_input(seq_id: int) -> DecodeInput:
-    data = make_data(seq_id)
-    draw = Draw(data.request.sampling, data.request.key, 2, np.zeros((2, 4), dtype=np.int32), 625)
-    return DecodeInput(seq_id, 5 + seq_id, np.full(4, seq_id, dtype=np.int32), draw)
+def some_work(*seq_ids: int) -> tuple[list[Work], list[SequenceState]]:
+    """Work of sequences that have drawn two frames, of which each code is their number."""
+    works, states = [], []
+    for seq_id in seq_ids:
+        state = SequenceState(make_data(seq_id, length=4 + seq_id).request, 4, 32)
+        state.append(np.full((2, 4), seq_id))
+        works.append(Work(seq_id, 5 + seq_id, 1, (seq_id % 4,), draws=True))
+        states.append(state)
+    return works, states
 
 
 def test_only_rows_with_a_sequence_count(bare: DecodeSteps) -> None:
     """The counters of the others would overflow in a server that never fills a bucket."""
-    bare.place({0: 5, 1: 6, 2: 7}, some_input)
+    bare._place(*some_work(0, 1, 2))
     assert bare._active[:3].tolist() == [1, 1, 1]
     assert bare._table_of[:3].tolist() == [0, 1, 2]
-    bare.place({0: 5, 2: 7}, some_input)  # it moves, since a smaller bucket holds it
+    bare._place(*some_work(0, 2))  # it moves, since a smaller bucket holds it
     assert bare._active[:3].tolist() == [1, 1, 0]
     assert bare._table_of[:3].tolist() == [0, 1, -1]
-    bare.place({2: 7}, some_input)
+    bare._place(*some_work(2))
     assert bare._active[:3].tolist() == [1, 0, 0]
     assert bare._table_of[:3].tolist() == [0, -1, -1]
     assert bare._positions[:3].tolist() == [7, 0, 0]
@@ -187,7 +192,7 @@ def test_results_of_steps_lie_on_the_host(bare: DecodeSteps) -> None:
     recording: Any = SimpleNamespace(replay=lambda: None)
     bare._recordings[1, False] = recording
     with torch.device("meta"):
-        decoded = bare.run([(3,)], 2)()
+        decoded = bare.draw(*some_work(0), 2)()
     assert decoded.ids.shape == (2, 4)
 
 
@@ -203,17 +208,17 @@ class WatchedExecutor(InProcessExecutor):
         self.depths: list[int] = []
         self.flying = 0
 
-    def execute_model(self, plan: StepPlan) -> Future:
+    def execute_model(self, plan: StepPlan) -> Pending:
         self.plans.append(plan)
         self.depths.append(self.flying)
         self.flying += 1
-        future = super().execute_model(plan)
+        pending = super().execute_model(plan)
 
         def result() -> Any:
             self.flying -= 1
-            return future.result()
+            return pending()
 
-        return Future(result)
+        return result
 
 
 def make_engine(**changes: Any) -> tuple[LLMEngine, WatchedExecutor]:

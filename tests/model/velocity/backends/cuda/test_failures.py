@@ -26,7 +26,7 @@ from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
 from ChatTTS.model.velocity.executor import InProcessExecutor
 from ChatTTS.model.velocity.executor import in_process as executors
 from ChatTTS.model.velocity.llm_engine import LLMEngine
-from ChatTTS.model.velocity.plan import Future, Pending, StepMemoryError, StepPlan, StepResult
+from ChatTTS.model.velocity.plan import Pending, StepMemoryError, StepPlan, StepResult
 from ChatTTS.model.velocity.worker import Worker
 
 from .....support.cuda_twins import use_twins
@@ -42,7 +42,7 @@ from .....support.velocity_fakes import (
     run_all,
 )
 from .test_engine import make_engine as make_recorded_engine
-from .test_engine import make_requests, some_input, take_triton
+from .test_engine import make_requests, some_work, take_triton
 
 from ChatTTS.model.velocity.backends.cuda import decode_steps as decode  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.slots import SlotRows  # isort: skip
@@ -80,7 +80,7 @@ def bare_worker(stream: Any, pending: Pending) -> Worker:
     runner: Any = SimpleNamespace(
         forget=lambda ended: None,
         add=lambda new: None,
-        execute_model=lambda plan: Future(pending),
+        execute_model=lambda plan: pending,
     )
     worker._runner = runner
     worker._stream_context = lambda: torch.inference_mode()  # type: ignore[method-assign]
@@ -121,7 +121,7 @@ def test_a_worker_of_a_device_that_hangs_can_be_closed(monkeypatch: pytest.Monke
     pending = partial(failures.wait_for, stream, 0.0)
     executor = bare_executor(worker := bare_worker(stream, pending))  # type: ignore[arg-type]
     with pytest.raises(DeviceLostError):
-        executor.execute_model(PLAN).result()
+        executor.execute_model(PLAN)()
     asked = stream.asked
     executor.close()
     assert stream.asked == asked
@@ -186,7 +186,7 @@ def test_a_worker_with_such_an_error_is_kept() -> None:
 
     executor = bare_executor(bare_worker(stream := Endless(), broken))
     with pytest.raises(RuntimeError, match="illegal"):
-        executor.execute_model(PLAN).result()
+        executor.execute_model(PLAN)()
     executor.close()
     assert stream.asked == 0
     assert len(InProcessExecutor._lost) == 1
@@ -203,7 +203,7 @@ def test_a_worker_tells_too_little_memory_from_other_errors() -> None:
     ):
         worker = bare_worker(None, nothing)
 
-        def execute_model(plan: StepPlan, text: str = text) -> Future:
+        def execute_model(plan: StepPlan, text: str = text) -> Pending:
             raise RuntimeError(text)
 
         worker._runner.execute_model = execute_model  # type: ignore[union-attr, method-assign]
@@ -228,15 +228,15 @@ class Narrow(FakeExecutor):
         self.refused: set[int] = set()
         self.refuses: Callable[[StepPlan], bool] = lambda plan: False
 
-    def execute_model(self, plan: StepPlan) -> Future:
+    def execute_model(self, plan: StepPlan) -> Pending:
         if self.early:
             self._check(plan)
-        return Future(partial(self._result, plan))
+        return partial(self._result, plan)
 
     def _result(self, plan: StepPlan) -> StepResult:
         if not self.early:
             self._check(plan)
-        return super().execute_model(plan).result()
+        return super().execute_model(plan)()
 
     def _check(self, plan: StepPlan) -> None:
         sequences = {work.seq_id for work in plan.work}
@@ -300,7 +300,7 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
     none: Any = None
     pool = torch.zeros(4, 1, 2, 1, 8, 4)
     steps = decode.DecodeSteps(none, embed, pool, none, max_rows=3, max_positions=32)
-    replays = iter([None, RuntimeError("CUDA out of memory."), None])
+    replays = iter([None, RuntimeError("CUDA out of memory."), None, None])
 
     def replay() -> None:
         if (error := next(replays)) is not None:
@@ -308,11 +308,10 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
 
     recording: Any = SimpleNamespace(replay=replay)
     steps._recordings = {(1, False): recording, (2, False): recording}
-    steps.place({0: 5, 1: 6}, some_input)
     with pytest.raises(RuntimeError, match="memory"):
-        steps.run([(1,), (2,)], 2)
+        steps.draw(*some_work(0, 1), 2)
     assert steps._turns == 1
-    steps.place({0: 5, 1: 6}, some_input)
+    steps.draw(*some_work(0, 1), 1)
     write = steps._rows.write
 
     def refused(*_: Any) -> None:
@@ -320,13 +319,13 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
 
     steps._rows.write = refused  # type: ignore[assignment, method-assign]
     with pytest.raises(RuntimeError, match="memory"):
-        steps.place({2: 7}, some_input)  # the others have not left their rows
+        steps.draw(*some_work(2), 1)  # the others have not left their rows
     steps._rows.write = write  # type: ignore[method-assign]
-    steps.place({7: 12}, some_input)
+    pending = steps.draw(*some_work(7), 1)
     assert steps._active[:3].tolist() == [1, 0, 0]
     assert steps._table_of[:3].tolist() == [0, -1, -1]
     assert steps._ids[:2, 0].tolist() == [7, 0]
-    assert len(steps.run([(3,)], 1)().ids) == 1
+    assert len(pending().ids) == 1
 
 
 def test_ids_beside_and_after_a_step_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:

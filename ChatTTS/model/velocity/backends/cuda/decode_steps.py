@@ -102,6 +102,8 @@ class DecodeSteps:
             device="cpu",
             pin_memory=device.type == "cuda",
         )
+        # Where ids, their log-probabilities and ``finite`` begin in a result.
+        self._columns = np.cumsum([self._vectors.shape[1], self._drawn_width, self._drawn_width])
         self._rows = SlotRows(
             {
                 "kinds": self._kinds,
@@ -223,7 +225,7 @@ class DecodeSteps:
             done = torch.cuda.Event()
             done.record()
         return partial(
-            _wait, self._results, turns, slots, done, self._drawn_width, attention, self._patience
+            _wait, self._results, turns, slots, done, self._columns, attention, self._patience
         )
 
     def _places(self, rows: int) -> AttentionMetadata:
@@ -319,7 +321,7 @@ def _wait(
     turns: NDArray[np.int64],
     slots: Sequence[int],
     done: torch.cuda.Event | None,
-    drawn: int,
+    columns: NDArray[np.int64],
     attention: PlanAttention | None,
     patience: float,
 ) -> StepResult:
@@ -330,7 +332,7 @@ def _wait(
         turns: the steps' places in it.
         slots: the rows of the sequences, in their order.
         done: the event behind the steps; ``None`` where they are synchronous.
-        drawn: ids of a row.
+        columns: where ids, their log-probabilities and ``finite`` begin in a result.
         attention: that of the steps, if any sequence gives it.
         patience: for how many seconds to wait.
 
@@ -342,8 +344,7 @@ def _wait(
     rows = results.numpy()[np.ix_(turns, np.array(slots, dtype=np.int64))].reshape(
         len(turns) * len(slots), -1
     )
-    hidden = rows.shape[1] - result_width(0, drawn)
-    hiddens, ids, logprobs, finite = np.split(rows, np.cumsum([hidden, drawn, drawn]), axis=1)
+    hiddens, ids, logprobs, finite = np.split(rows, columns, axis=1)
     return StepResult(
         ids=ids.astype(np.int64),
         hiddens=torch.from_numpy(hiddens.view(np.float32)),

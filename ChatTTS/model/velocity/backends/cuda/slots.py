@@ -6,6 +6,7 @@ change of the batch does not wait for the device.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,7 +57,7 @@ class SlotMap:
 
     def bucket(self, rows: int) -> int:
         """Return the smallest bucket of at least ``rows`` rows."""
-        return next(size for size in self.buckets if size >= rows)
+        return self.buckets[bisect_left(self.buckets, rows)]
 
     @property
     def rows(self) -> int:

@@ -109,7 +109,7 @@ def test_results_of_a_device_that_hangs_are_given_up(monkeypatch: pytest.MonkeyP
     event: Any = Endless()
     results = torch.zeros(2, 1, 8, dtype=torch.int32)
     with pytest.raises(DeviceLostError):
-        decode._wait(results, np.arange(1), [0], event, 1, None, 0.001)
+        decode._wait(results, np.arange(1), [0], event, np.arange(3), None, 0.001)
     assert event.asked > 1
 
 

@@ -22,9 +22,16 @@ def rms_norm_torch(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def embed_rows_torch(
-    kinds: Tensor, ids: Tensor, vectors: Tensor, text_table: Tensor, code_table: Tensor
+    kinds: Tensor,
+    ids: Tensor,
+    vectors: Tensor,
+    text_table: Tensor,
+    code_table: Tensor,
+    slots: Tensor | None = None,
 ) -> Tensor:
     """Embed text ids, frames of codes and speaker vectors."""
+    if slots is not None:
+        kinds, ids = kinds[slots], ids[slots]
     ids, codebooks = ids.long(), ids.shape[1]
     offsets = torch.arange(codebooks, device=ids.device) * (len(code_table) // codebooks)
     if (kinds == RowKind.CODE).all():  # as in a step that only decodes

@@ -28,7 +28,7 @@ from .steps import StepTimes
 _CONTROLS, _FRAMES_PER_LETTER = 8, 46.875 / 12
 _LEAST_FRAMES = 8
 # Columns of a row that a write changes.
-_COLUMNS = ("positions", "generated", "active")
+_COLUMNS = ("slots", "positions", "generated", "active")
 _CODES = np.random.default_rng(0).integers(0, 625, (64, 4), dtype=np.int32)
 
 
@@ -144,7 +144,7 @@ class _Draws:
 
     def __init__(self, owner: DecodeSteps, rows: int, counters: Counters) -> None:
         self._positions = owner._positions.numpy()[:rows]
-        self._generated = owner._state.generated.numpy()[:rows]
+        self._generated, self._slots = owner._state.generated.numpy(), owner._slot_of.numpy()[:rows]
         self._active = owner._active.numpy()[:rows]
         self._turn, self._end, self._counters = owner._turn.numpy(), owner._end, counters
         results, width = owner._results.numpy(), owner._drawn_width
@@ -155,11 +155,13 @@ class _Draws:
     def __call__(self) -> None:
         ids = self._ids[self._turn[0] % len(self._ids)]
         self._turn += 1
-        ids[:] = _CODES[self._generated % len(_CODES), : ids.shape[1]]
-        prompts = self._positions - self._generated + 1
+        generated = self._generated[self._slots]
+        ids[:] = _CODES[generated % len(_CODES), : ids.shape[1]]
+        prompts = self._positions - generated + 1
         np.add(self._positions, self._active, self._positions)
-        np.add(self._generated, self._active, self._generated)
-        ids[self._generated > frames_of(prompts), 0] = self._end
+        generated += self._active
+        self._generated[self._slots] = generated
+        ids[generated > frames_of(prompts), 0] = self._end
         self._counters.add("steps")
         self._counters.add("frames", float(self._active.sum()))
 

@@ -119,7 +119,13 @@ def pack_draws(rows: Sequence[Draw], num_codebooks: int) -> dict[str, NDArray[An
 
 
 def draw_codes(
-    logits: Tensor, state: DrawState, end: int, ids: Tensor, logprobs: Tensor, finite: Tensor
+    logits: Tensor,
+    state: DrawState,
+    end: int,
+    ids: Tensor,
+    logprobs: Tensor,
+    finite: Tensor,
+    slots: Tensor | None = None,
 ) -> None:
     """Draw an id for every row and codebook, and put it into the row's window.
 
@@ -134,6 +140,8 @@ def draw_codes(
             ids under the unprocessed logits.
         finite: uint8 [rows]; receives 0 if a logit of the row is not finite, which makes its ids
             meaningless, else 1.
+        slots: int32 [rows], where a row's state is and its ids, log-probabilities and ``finite``
+            go; by default they are in order.
     """
     rows, num_codebooks, vocabulary = logits.shape
     if not rows:
@@ -151,6 +159,7 @@ def draw_codes(
         ids,
         logprobs,
         finite,
+        slots,
         end,
     )
     rules = COUNTED_BITS, UNIT, PENALTY_WINDOW, MIN_KEPT
@@ -180,29 +189,34 @@ def draw_codes(
 
 
 def draw_codes_torch(
-    logits: Tensor, state: DrawState, end: int, ids: Tensor, logprobs: Tensor, finite: Tensor
+    logits: Tensor,
+    state: DrawState,
+    end: int,
+    ids: Tensor,
+    logprobs: Tensor,
+    finite: Tensor,
+    slots: Tensor | None = None,
 ) -> None:
     """Compute :func:`draw_codes` with operators of torch."""
     rows, num_codebooks, vocabulary = logits.shape
-    window = state.window[:rows].transpose(1, 2).long()  # [rows, num_codebooks, 16]
+    at = torch.arange(rows, device=logits.device) if slots is None else slots
+    window = state.window[at].transpose(1, 2).long()  # [rows, num_codebooks, 16]
     counts = count_repetitions(window, vocabulary).long()
-    powers = state.penalties[:rows].unsqueeze(1).expand(-1, num_codebooks, -1)
-    number = state.generated[:rows]
-    drawn, logprobs[:rows], sound = draw_ids(
+    powers = state.penalties[at].unsqueeze(1).expand(-1, num_codebooks, -1)
+    number = state.generated[at]
+    drawn, logprobs[at], sound = draw_ids(
         logits,
         SamplingTensors(
-            state.temperature[:rows].unsqueeze(-1),
-            state.top_p[:rows, None, None],
-            state.top_k[:rows, None, None],
+            state.temperature[at].unsqueeze(-1),
+            state.top_p[at, None, None],
+            state.top_k[at, None, None],
         ),
         powers.gather(2, counts),
-        torch.where(number < state.min_new[:rows], end, -1),
-        random_bits_of(state.words[:rows], number, num_codebooks),
+        torch.where(number < state.min_new[at], end, -1),
+        random_bits_of(state.words[at], number, num_codebooks),
     )
-    ids[:rows] = drawn
-    finite[:rows] = sound
-    places = (number % PENALTY_WINDOW).long()[:, None, None].expand(-1, 1, num_codebooks)
-    state.window[:rows].scatter_(1, places, ids[:rows].unsqueeze(1))
+    ids[at], finite[at] = drawn.to(ids.dtype), sound.to(finite.dtype)
+    state.window[at, number % PENALTY_WINDOW] = ids[at]
 
 
 def random_bits_of(words: Tensor, positions: Tensor, num_codebooks: int) -> Tensor:
@@ -233,6 +247,7 @@ def _draw_codes(
     ids: tl.tensor,
     logprobs: tl.tensor,
     finite: tl.tensor,
+    slots: tl.tensor,
     end: tl.tensor,
     num_codebooks: tl.constexpr,
     vocabulary: tl.constexpr,
@@ -243,10 +258,13 @@ def _draw_codes(
     min_kept: tl.constexpr,
 ) -> None:
     row = tl.program_id(0).to(tl.int64)
+    own = row
+    if slots is not None:
+        own = tl.load(slots + row).to(tl.int64)
     codebook = tl.program_id(1)
     tokens = tl.arange(0, block)
     real = tokens < vocabulary
-    number = tl.load(generated + row)
+    number = tl.load(generated + own)
 
     plain = tl.load(
         logits + (row * num_codebooks + codebook) * vocabulary + tokens, mask=real, other=0.0
@@ -262,12 +280,12 @@ def _draw_codes(
     all_sound = tl.min(sound.to(tl.int32), axis=0)
     plain = tl.where(all_sound > 0, plain, 0.0)
 
-    temperature = tl.load(temperatures + row * num_codebooks + codebook)
+    temperature = tl.load(temperatures + own * num_codebooks + codebook)
     counts = tl.zeros([block], dtype=tl.int32)
     for slot in tl.static_range(history):
-        lately = tl.load(windows + (row * history + slot) * num_codebooks + codebook)
+        lately = tl.load(windows + (own * history + slot) * num_codebooks + codebook)
         counts += (tokens == lately).to(tl.int32)
-    factor = tl.load(penalties + row * (history + 1) + counts)
+    factor = tl.load(penalties + own * (history + 1) + counts)
     x = bounded(penalised(heated(plain, temperature), factor))
     masked = tl.where(real, x, float("-inf"))
     weights = weights_of(masked, tl.max(masked, axis=0), unit)
@@ -282,18 +300,18 @@ def _draw_codes(
         least * 0,
         least * 0 + vocabulary,
         least * 0,
-        most_dropped(tl.sum(weights, axis=0), tl.load(top_ps + row)),
-        tl.load(top_ks + row),
+        most_dropped(tl.sum(weights, axis=0), tl.load(top_ps + own)),
+        tl.load(top_ks + own),
         vocabulary,
         min_kept,
         counted_bits,
     )
-    allowed = (tokens != end) | (number >= tl.load(min_news + row))
+    allowed = (tokens != end) | (number >= tl.load(min_news + own))
     x = tl.where(real & (keys >= low) & allowed, x, float("-inf"))
 
     best = tl.min(tl.where(x == tl.max(x, axis=0), tokens, block), axis=0)
     weights = weights_of(x, tl.max(x, axis=0), unit)
-    target = drawn_share(tl.sum(weights, axis=0), words, row, number, codebook)
+    target = drawn_share(tl.sum(weights, axis=0), words, own, number, codebook)
     drawn = tl.sum((tl.cumsum(weights, axis=0) <= target).to(tl.int32), axis=0)
     chosen = tl.where(temperature == 0.0, best, drawn)
 
@@ -301,8 +319,8 @@ def _draw_codes(
     peak = tl.max(masked, axis=0)
     total = tl.sum(tl.exp(masked - peak), axis=0)
     of_chosen = tl.sum(tl.where(tokens == chosen, plain, 0.0), axis=0)
-    tl.store(ids + row * num_codebooks + codebook, chosen)
-    tl.store(logprobs + row * num_codebooks + codebook, of_chosen - peak - tl.log(total))
-    tl.store(windows + (row * history + number % history) * num_codebooks + codebook, chosen)
+    tl.store(ids + own * num_codebooks + codebook, chosen)
+    tl.store(logprobs + own * num_codebooks + codebook, of_chosen - peak - tl.log(total))
+    tl.store(windows + (own * history + number % history) * num_codebooks + codebook, chosen)
     if codebook == 0:
-        tl.store(finite + row, all_sound.to(tl.uint8))
+        tl.store(finite + own, all_sound.to(tl.uint8))

@@ -28,12 +28,14 @@ def store_results(
     generated: Tensor,
     turn: Tensor,
     results: Tensor,
+    slots: Tensor | None = None,
     *,
     kind: int,
 ) -> None:
     """Store the results of a step, and make its draws the inputs of the next one.
 
-    All tensors are contiguous; all but the first may have more rows.
+    All tensors are contiguous; all but the first may have more rows. What is drawn, ``kinds``,
+    ``ids`` and ``generated`` have a row's values at its slot.
 
     Args:
         hiddens: [rows, hidden], of any float dtype.
@@ -49,6 +51,7 @@ def store_results(
             pinned memory of the host. At the turn, modulo ``turns``, each row receives the bits
             of its hidden state in float32, the drawn ids, the bits of their log-probabilities, and
             ``finite``.
+        slots: int32 [rows]; by default the rows are in order.
         kind: of the next inputs.
     """
     rows, hidden = hiddens.shape
@@ -68,6 +71,7 @@ def store_results(
             generated,
             turn,
             results,
+            slots,
             kind,
             hidden,
             drawn.shape[1],
@@ -93,11 +97,13 @@ def store_results_torch(
     generated: Tensor,
     turn: Tensor,
     results: Tensor,
+    slots: Tensor | None = None,
     *,
     kind: int,
 ) -> None:
     """Compute :func:`store_results` in plain torch."""
-    rows, own = len(hiddens), slice(len(hiddens))
+    rows = len(hiddens)
+    own, active = slice(rows) if slots is None else slots, active[:rows]
     columns = (
         hiddens.float().view(torch.int32),
         drawn[own],
@@ -107,8 +113,8 @@ def store_results_torch(
     results[int(turn) % len(results), :rows] = torch.cat(columns, dim=1)
     kinds[own] = kind
     ids[own, : drawn.shape[1]] = drawn[own]
-    positions[own] += active[own]
-    generated[own] += active[own]
+    positions[:rows] += active
+    generated[own] += active
 
 
 @triton.jit(do_not_specialize=["kind"])
@@ -124,6 +130,7 @@ def _store_results(
     generated: tl.tensor,
     turn: tl.tensor,
     results: tl.tensor,
+    slots: tl.tensor,
     kind: tl.tensor,
     hidden: tl.constexpr,
     count: tl.constexpr,
@@ -136,23 +143,26 @@ def _store_results(
 ) -> None:
     """Store one row."""
     row = tl.program_id(0).to(tl.int64)
+    slot = row
+    if slots is not None:
+        slot = tl.load(slots + row).to(tl.int64)
     column, codebook = tl.arange(0, hidden_block), tl.arange(0, count_block)
     result = results + ((tl.load(turn) & (turns - 1)).to(tl.int64) * room + row) * width
     state = tl.load(hiddens + row * hidden + column, mask=column < hidden, other=0.0)
     state = state.to(tl.float32).to(tl.int32, bitcast=True)
     tl.store(result + column, state, mask=column < hidden)
     is_drawn = codebook < count
-    own = tl.load(drawn + row * count + codebook, mask=is_drawn, other=0)
+    own = tl.load(drawn + slot * count + codebook, mask=is_drawn, other=0)
     more = tl.load(active + row)
-    position, drawings = tl.load(positions + row), tl.load(generated + row)
+    position, drawings = tl.load(positions + row), tl.load(generated + slot)
     # All warps read these numbers, and one of them overwrites each.
     tl.debug_barrier()
     tl.store(result + hidden + codebook, own, mask=is_drawn)
-    tl.store(ids + row * num_codebooks + codebook, own, mask=is_drawn)
-    logprob = tl.load(logprobs + row * count + codebook, mask=is_drawn, other=0.0)
+    tl.store(ids + slot * num_codebooks + codebook, own, mask=is_drawn)
+    logprob = tl.load(logprobs + slot * count + codebook, mask=is_drawn, other=0.0)
     logprob = logprob.to(tl.int32, bitcast=True)
     tl.store(result + hidden + count + codebook, logprob, mask=is_drawn)
-    tl.store(result + hidden + 2 * count, tl.load(finite + row).to(tl.int32))
+    tl.store(result + hidden + 2 * count, tl.load(finite + slot).to(tl.int32))
     tl.store(positions + row, position + more)
-    tl.store(generated + row, drawings + more)
-    tl.store(kinds + row, kind.to(tl.uint8))
+    tl.store(generated + slot, drawings + more)
+    tl.store(kinds + slot, kind.to(tl.uint8))

@@ -38,6 +38,7 @@ def draw_from_many(
     ids: tl.tensor,
     logprobs: tl.tensor,
     finite: tl.tensor,
+    slots: tl.tensor,
     end: tl.tensor,
     changed: tl.tensor,
     nearby: tl.tensor,
@@ -61,9 +62,13 @@ def draw_from_many(
         id_bits: binary digits of the largest id.
     """
     row = tl.program_id(0).to(tl.int64)
+    own = row
+    if slots is not None:
+        own = tl.load(slots + row).to(tl.int64)
     codebook = tl.program_id(1)
     lane = row * num_codebooks + codebook
-    number = tl.load(generated + row)
+    own_lane = own * num_codebooks + codebook
+    number = tl.load(generated + own)
     places = tl.arange(0, part)
 
     # One logit that is not finite invalidates all codebooks of the row. As in the twin, the row is
@@ -79,22 +84,22 @@ def draw_from_many(
     logits += lane * vocabulary
     changed += lane * padded
     nearby += lane * (1 << counted_bits)
-    temperature = tl.load(temperatures + lane)
+    temperature = tl.load(temperatures + own_lane)
     for start in range(0, padded, part):
         tokens = start + places
         plain = tl.load(logits + tokens, mask=tokens < known, other=0.0)
         tl.store(changed + tokens, heated(plain, temperature))
     # The penalty changes a few ids, which other threads have written.
-    recent = tl.load(windows + (row * history + tl.arange(0, history)) * num_codebooks + codebook)
+    recent = tl.load(windows + (own * history + tl.arange(0, history)) * num_codebooks + codebook)
     repeats = tl.sum((recent[:, None] == recent[None, :]).to(tl.int32), axis=1)
-    factor = tl.load(penalties + row * (history + 1) + repeats)
+    factor = tl.load(penalties + own * (history + 1) + repeats)
     tl.debug_barrier()
     of_recent = tl.load(changed + recent, mask=recent >= 0, other=0.0)
     tl.debug_barrier()
     tl.store(changed + recent, penalised(of_recent, factor), mask=recent >= 0)
     tl.debug_barrier()
 
-    may_end = number >= tl.load(min_news + row)
+    may_end = number >= tl.load(min_news + own)
     lowest = tl.zeros([part], dtype=tl.float32) + float("inf")
     plain_highest = -lowest
     highest = -lowest
@@ -121,8 +126,8 @@ def draw_from_many(
         weights += weights_of(tl.load(changed + tokens), peak, unit)
         plain = tl.load(logits + tokens, mask=tokens < known, other=0.0)
         exponentials += tl.where(tokens < vocabulary, tl.exp(plain - plain_peak), 0.0)
-    limit = most_dropped(tl.sum(weights, axis=0), tl.load(top_ps + row))
-    top_k = tl.load(top_ks + row)
+    limit = most_dropped(tl.sum(weights, axis=0), tl.load(top_ps + own))
+    top_k = tl.load(top_ks + own)
 
     # All ids below ``low`` can be dropped, but not all below ``high``. The padding is lower still,
     # and weighs nothing.
@@ -195,7 +200,7 @@ def draw_from_many(
         best = tl.minimum(best, tl.where(x == allowed_peak, tokens, padded))
         weights += weights_of(x, allowed_peak, unit)
         tl.store(changed + tokens, x)
-    target = drawn_share(tl.sum(weights, axis=0), words, row, number, codebook)
+    target = drawn_share(tl.sum(weights, axis=0), words, own, number, codebook)
     before = tl.zeros([part], dtype=tl.int32)
     passed = target * 0
     for start in range(0, padded, part):
@@ -206,11 +211,11 @@ def draw_from_many(
 
     of_chosen = tl.load(logits + chosen, mask=chosen < known, other=0.0)
     total = tl.sum(exponentials, axis=0)
-    tl.store(ids + lane, chosen)
-    tl.store(logprobs + lane, of_chosen - plain_peak - tl.log(total))
-    tl.store(windows + (row * history + number % history) * num_codebooks + codebook, chosen)
+    tl.store(ids + own_lane, chosen)
+    tl.store(logprobs + own_lane, of_chosen - plain_peak - tl.log(total))
+    tl.store(windows + (own * history + number % history) * num_codebooks + codebook, chosen)
     if codebook == 0:
-        tl.store(finite + row, all_sound.to(tl.uint8))
+        tl.store(finite + own, all_sound.to(tl.uint8))
 
 
 @triton.jit

@@ -98,6 +98,9 @@ def test_embedding(rows: int, hidden: int, num_codebooks: int, dtype: torch.dtyp
     arguments = (kinds.to(DEVICE), ids.to(DEVICE), vectors, text_table, code_table)
     found = embed_rows(*arguments)
     assert_near(found, embed_rows_torch(*arguments))
+    slots = torch.arange(rows - 1, -1, -2, dtype=torch.int32, device=DEVICE)
+    for embed in (embed_rows, embed_rows_torch):
+        assert_near(embed(*arguments, slots), found[slots.long()])
     for row in range(0, rows, 5):
         alone = embed_rows(
             kinds[row : row + 1].to(DEVICE), ids[row : row + 1].to(DEVICE), *arguments[2:]

@@ -126,6 +126,30 @@ def test_the_twin_does_all_that_the_kernel_does(count: int, form: tuple[int, int
         assert getattr(found, field.name).equal(getattr(expected, field.name)), field.name
 
 
+@pytest.mark.parametrize("form", [CODE, (2, 1100)])  # one kernel each
+@pytest.mark.parametrize("way", [draw_codes, draw_codes_torch])
+def test_a_row_draws_with_the_state_at_its_slot(
+    way: Callable[..., None], form: tuple[int, int]
+) -> None:
+    logits, rows = make_rows(8, 3, form)
+    in_order = make_state(rows, form[0])
+    expected = draw(logits, in_order, rows[0].end)
+    slots = torch.tensor([4, 0, 2], dtype=torch.int32, device=DEVICE)
+
+    def spread(values: Tensor, rest: int) -> Tensor:
+        whole = torch.full((5, *values.shape[1:]), rest, dtype=values.dtype, device=DEVICE)
+        return whole.index_copy_(0, slots.long(), values.to(DEVICE))
+
+    before = make_state(rows, form[0])
+    state = DrawState(*(spread(getattr(before, field.name), 3) for field in fields(before)))
+    outputs = [spread(torch.zeros_like(each), 7) for each in expected]
+    way(logits.to(DEVICE), state, rows[0].end, *outputs, slots)
+    for found, own in zip(outputs, expected, strict=True):
+        torch.testing.assert_close(found, spread(own, 7))
+    for field in fields(DrawState):
+        assert getattr(state, field.name).equal(spread(getattr(in_order, field.name), 3))
+
+
 @pytest.mark.parametrize("size", [626, 1100])  # one kernel each
 def test_an_id_goes_into_the_window_and_nothing_else_changes(size: int) -> None:
     """Twenty steps on the device draw the ids of twenty calls of the reference."""

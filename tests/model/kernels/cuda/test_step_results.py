@@ -21,7 +21,12 @@ ROWS, ROOM, TURNS, CODEBOOKS = 3, 5, 4, 4
 
 
 def ended(
-    store: Callable[..., None], dtype: torch.dtype, hidden: int, drawn: int, turn: int
+    store: Callable[..., None],
+    dtype: torch.dtype,
+    hidden: int,
+    drawn: int,
+    turn: int,
+    slots: list[int] | None = None,
 ) -> dict[str, Tensor]:
     """Return all tensors after the end of a step of three rows; there is room for five."""
     random = torch.Generator().manual_seed(hidden)
@@ -49,6 +54,8 @@ def ended(
             pin_memory=DEVICE.type == "cuda",
         ),
     }
+    if slots is not None:
+        given["slots"] = torch.tensor(slots, dtype=torch.int32, device=DEVICE)
     store(**given, kind=7)
     if DEVICE.type == "cuda":
         torch.cuda.synchronize()
@@ -64,16 +71,17 @@ def ended(
         (torch.float32, 16, 1, -1),  # the count of steps has overflowed
     ],
 )
+@pytest.mark.parametrize("slots", [None, [4, 0, 2]])
 def test_the_end_of_a_step_equals_the_twin(
-    dtype: torch.dtype, hidden: int, drawn: int, turn: int
+    dtype: torch.dtype, hidden: int, drawn: int, turn: int, slots: list[int] | None
 ) -> None:
-    found = ended(store_results, dtype, hidden, drawn, turn)
-    expected = ended(store_results_torch, dtype, hidden, drawn, turn)
+    found = ended(store_results, dtype, hidden, drawn, turn, slots)
+    expected = ended(store_results_torch, dtype, hidden, drawn, turn, slots)
     for name, tensor in expected.items():
         assert torch.equal(found[name], tensor), name
     assert found["results"][turn % TURNS, :ROWS].any()
     assert not found["results"][turn % TURNS, ROWS:].any()
-    assert found["kinds"][:ROWS].tolist() == [7] * ROWS
+    assert found["kinds"][slots or slice(ROWS)].tolist() == [7] * ROWS
 
 
 def test_a_result_has_the_bits_of_the_hidden_states() -> None:

@@ -6,10 +6,10 @@ one there. So steps follow one another without the host, which reads their resul
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -73,24 +73,27 @@ class DecodeSteps:
         self._end = embed.end_of_speech if end is None else end
         self._drawn_width = num_codebooks if self._is_code else 1
         width = -(-max_positions // pool.shape[4])
-        rows = max_rows + 1  # the last one is for padded writes
+        # Slots of sequences, of rows without one (their draws are stored, too), and one for padded
+        # writes.
+        slots, rows = 2 * max_rows + 1, max_rows + 1
         whole: dict[str, Any] = {"dtype": torch.int32, "device": device}
-        self._kinds = torch.zeros(rows, dtype=torch.uint8, device=device)
-        self._vectors = torch.zeros(
-            rows, embed.code.weight.shape[1], dtype=torch.float32, device=device
-        )
-        self._ids = torch.zeros(rows, num_codebooks, **whole)
-        self._positions = torch.zeros(rows, **whole)
+        real: dict[str, Any] = {"dtype": torch.float32, "device": device}
+        self._kinds = torch.zeros(slots, dtype=torch.uint8, device=device)
+        self._vectors = torch.zeros(slots, embed.code.weight.shape[1], **real)
+        self._ids = torch.zeros(slots, num_codebooks, **whole)
+        self._state = DrawState.zeros(slots, self._drawn_width, device)
+        self._drawn = self._ids if self._is_code else torch.zeros(slots, 1, **whole)
+        self._logprobs = torch.zeros(slots, self._drawn_width, **real)
+        self._finite = torch.zeros(slots, dtype=torch.uint8, device=device)
         self._tables = torch.zeros(rows, width, **whole)
+        # The slot of each row, and what the host knows as well as the device.
+        self._slot_of = torch.arange(max_rows, slots, **whole)
+        self._positions = torch.zeros(rows, **whole)
         self._table_of = torch.full((rows,), -1, **whole)
         self._adapter_of = torch.full((rows,), -1, **whole)
         # 1 for a row with a sequence. Steps would advance the counters of all other rows until they
         # overflow, in a server that never fills a bucket.
         self._active = torch.zeros(rows, **whole)
-        self._state = DrawState.zeros(rows, self._drawn_width, device)
-        self._drawn = self._ids if self._is_code else torch.zeros(rows, 1, **whole)
-        self._logprobs = torch.zeros(rows, self._drawn_width, dtype=torch.float32, device=device)
-        self._finite = torch.zeros(rows, dtype=torch.uint8, device=device)
         # Steps write their results into the host's memory in turn: nothing is copied behind them.
         self._turn = torch.zeros(1, **whole)
         self._turns = 0
@@ -106,14 +109,15 @@ class DecodeSteps:
         self._columns = np.cumsum([self._vectors.shape[1], self._drawn_width, self._drawn_width])
         self._rows = SlotRows(
             {
-                "kinds": self._kinds,
-                "ids": self._ids,
-                "vectors": self._vectors,
+                "slots": self._slot_of,
                 "positions": self._positions,
                 "table_of": self._table_of,
                 "adapter_of": self._adapter_of,
                 "active": self._active,
             }
+        )
+        self._inputs = SlotRows(
+            {"kinds": self._kinds, "ids": self._ids, "vectors": self._vectors}
             | {each.name: getattr(self._state, each.name) for each in fields(DrawState)}
         )
         self._table_rows = SlotRows({"tables": self._tables})
@@ -124,7 +128,8 @@ class DecodeSteps:
         self._records_writes = True
         self._patience = patience()
         self.buckets = buckets(max_rows)
-        self._slots = SlotMap(self.buckets)
+        self._slots = SlotMap()
+        self._in_rows: list[int] = []  # the ids of the sequences in the rows
         self._has_failed = False
 
     def record(self, rows: int, *, adapted: bool = False) -> None:
@@ -139,6 +144,7 @@ class DecodeSteps:
         if self._records_writes:
             self._records_writes = False
             self._rows.record(self._recorder)
+            self._inputs.record(self._recorder)
             self._table_rows.record(self._recorder)
         step = partial(self._step, rows, adapted)
         self._recordings[rows, adapted] = self._recorder.record(step)
@@ -167,50 +173,62 @@ class DecodeSteps:
         # A call that fails may leave sequences in their rows, which would go on writing into blocks
         # that other sequences have by then.
         self._has_failed = True
-        slots = self._place(works, states)
-        pending = self._launch(slots, states, steps)
+        self._place(works, states)
+        pending = self._launch(states, steps)
         self._has_failed = False
         return pending
 
     def _empty_rows(self) -> None:
-        rows = list(range(len(self._known)))
-        self._rows.write(rows, self._nothing(len(rows)))
-        self._slots = SlotMap(self.buckets)
+        self._write_rows(list(range(len(self._known))), {})
+        self._slots, self._in_rows = SlotMap(), []
 
-    def _place(self, works: Sequence[Work], states: Sequence[SequenceState]) -> list[int]:
-        """Give each sequence a row with its block table; return the rows."""
+    def _place(self, works: Sequence[Work], states: Sequence[SequenceState]) -> None:
+        """Give each sequence a row, in this order, and a slot with its block table."""
         batch = {work.seq_id: work.start + work.count - 1 for work in works}
-        change = self._slots.assign(batch)
-        if change.moved:
-            slots_now = self._rows.move(change.moved)
-            self._table_of.index_copy_(0, slots_now, slots_now.int())
-        for _, slot in (*change.moved, *change.entered):
-            self._known[slot] = ()
-        if change.entered:
-            given = dict(zip(batch, states, strict=True))
-            joining = {slot: given[seq_id] for seq_id, slot in change.entered}
-            assert all(given[i].length == batch[i] + 1 for i, _ in change.entered)
-            self._rows.write(list(joining), self._packed(joining))
-        if change.left:
-            self._rows.write(change.left, self._nothing(len(change.left)))
+        entered = self._slots.assign(batch)
         slots = [self._slots.slot_of[seq_id] for seq_id in batch]
+        if entered:
+            given = dict(zip(batch, states, strict=True))
+            joining = {slot: given[seq_id] for seq_id, slot in entered.items()}
+            assert all(given[seq_id].length == batch[seq_id] + 1 for seq_id in entered)
+            self._inputs.write(list(joining), self._packed(joining))
+            for slot in joining:
+                self._known[slot] = ()
+        before, self._in_rows = self._in_rows, list(batch)
+        rows = {
+            row: (slots[row], batch[seq_id], states[row].adapter)
+            for row, seq_id in enumerate(batch)
+            if seq_id in entered or before[row : row + 1] != [seq_id]
+        }
+        changed = [*rows, *range(len(batch), len(before))]
+        if changed:
+            self._write_rows(changed, rows)
         self._update({slot: work.block_table for slot, work in zip(slots, works, strict=True)})
-        return slots
 
-    def _launch(self, slots: Sequence[int], states: Sequence[SequenceState], steps: int) -> Pending:
-        """Submit steps of the rows ``slots``, which ``states`` have."""
-        rows = self._slots.rows
+    def _write_rows(self, changed: Sequence[int], rows: Mapping[int, tuple[int, int, int]]) -> None:
+        """Write rows: slot, position and adapter of those in ``rows``; the others have nothing."""
+        nothing = (-1, 0, -1)
+        slots, positions, adapters = np.array([rows.get(row, nothing) for row in changed]).T
+        is_active = slots >= 0
+        values = {
+            "slots": np.where(is_active, slots, len(self._known) + np.array(changed)),
+            "positions": positions,
+            "table_of": slots,
+            "adapter_of": adapters,
+            "active": is_active,
+        }
+        self._rows.write(changed, values)
+
+    def _launch(self, states: Sequence[SequenceState], steps: int) -> Pending:
+        """Submit steps of the rows, which ``states`` have."""
+        rows = len(states)
         adapted = any(state.adapter >= 0 for state in states)
-        recording = self._recordings[self._slots.bucket(rows), adapted]
-        wanted = [
-            (slot, state.heads)
-            for slot, state in zip(slots, states, strict=True)
-            if state.heads is not None
-        ]
+        recording = self._recordings[self.buckets[bisect_left(self.buckets, rows)], adapted]
+        wanted = [(row, each.heads) for row, each in enumerate(states) if each.heads is not None]
         attention = None
         if wanted:
             assert self._attention is not None, "these steps give no attention"
-            attention = self._attention.begin(sorted(wanted, key=itemgetter(0)), steps)
+            attention = self._attention.begin(wanted, steps)
         turns = (self._turns + np.arange(steps)) % _KEPT_STEPS
         for step in range(steps):
             recording.replay()
@@ -225,20 +243,20 @@ class DecodeSteps:
             done = torch.cuda.Event()
             done.record()
         return partial(
-            _wait, self._results, turns, slots, done, self._columns, attention, self._patience
+            _wait, self._results, turns, rows, done, self._columns, attention, self._patience
         )
 
     def _places(self, rows: int) -> AttentionMetadata:
         return AttentionMetadata(
             self._positions[:rows],
-            self._tables[:rows],
+            self._tables,
             self._table_of[:rows],
             self._max_positions,
             is_decode=True,
         )
 
     def _packed(self, joining: Mapping[int, SequenceState]) -> dict[str, NDArray[Any]]:
-        """Return the rows of sequences that join, by the names of the tensors.
+        """Return the inputs of sequences that join, by the names of the tensors.
 
         Args:
             joining: the sequences, by their slots.
@@ -256,26 +274,7 @@ class DecodeSteps:
             "kinds": np.array(kinds),
             "ids": ids,
             "vectors": vectors,
-            "positions": np.array([state.length - 1 for state in states]),
-            "table_of": np.array(list(joining)),
-            "adapter_of": np.array([state.adapter for state in states]),
-            "active": np.ones(count),
             **pack_draws([state.draw(self._end) for state in states], self._drawn_width),
-        }
-
-    def _nothing(self, count: int) -> dict[str, NDArray[Any]]:
-        """Return the rows of no sequence, by the names of the tensors."""
-        empty = DrawState.zeros(count, self._drawn_width, torch.device("cpu"))
-        state = {each.name: getattr(empty, each.name).numpy() for each in fields(DrawState)}
-        return {
-            "kinds": np.zeros(count),
-            "ids": np.zeros((count, self._ids.shape[1])),
-            "vectors": np.zeros((count, self._vectors.shape[1])),
-            "positions": np.zeros(count),
-            "table_of": np.full(count, -1),
-            "adapter_of": np.full(count, -1),
-            "active": np.zeros(count),
-            **state,
         }
 
     def _update(self, tables: Mapping[int, tuple[int, ...]]) -> None:
@@ -290,20 +289,18 @@ class DecodeSteps:
 
     def _step(self, rows: int, adapted: bool = False) -> None:
         """Compute one step of the first ``rows`` rows, all on the device."""
-        ids, logprobs, finite = self._drawn[:rows], self._logprobs[:rows], self._finite[:rows]
-        llama, given = self._llama, (self._kinds[:rows], self._ids[:rows], self._vectors)
+        drawn, slots = (self._drawn, self._logprobs, self._finite), self._slot_of[:rows]
+        llama, given = self._llama, (self._kinds, self._ids, self._vectors, slots)
         kept = None if self._attention is None else self._attention.kept
         adapter_of = self._adapter_of[:rows] if adapted else None
         places, x = self._places(rows), llama.operations.embed(*given)
         hiddens = llama.normed(llama.apply_layers(x, places, self._pool, kept, adapter_of))
         heads = self._embed.code_logits if self._is_code else self._embed.text_logits
         logits = heads(hiddens).contiguous()
-        draw_codes(logits, self._state, self._end, ids, logprobs, finite)
+        draw_codes(logits, self._state, self._end, *drawn, slots)
         store_results(
             hiddens,
-            ids,
-            logprobs,
-            finite,
+            *drawn,
             self._active,
             self._kinds,
             self._ids,
@@ -311,6 +308,7 @@ class DecodeSteps:
             self._state.generated,
             self._turn,
             self._results,
+            slots,
             kind=RowKind.CODE if self._is_code else RowKind.TEXT,
         )
         self._turn += 1
@@ -319,7 +317,7 @@ class DecodeSteps:
 def _wait(
     results: Tensor,
     turns: NDArray[np.int64],
-    slots: Sequence[int],
+    rows: int,
     done: torch.cuda.Event | None,
     columns: NDArray[np.int64],
     attention: PlanAttention | None,
@@ -330,7 +328,7 @@ def _wait(
     Args:
         results: int32 [turns, rows, width], see ``store_results``.
         turns: the steps' places in it.
-        slots: the rows of the sequences, in their order.
+        rows: how many of them have sequences.
         done: the event behind the steps; ``None`` where they are synchronous.
         columns: where ids, their log-probabilities and ``finite`` begin in a result.
         attention: that of the steps, if any sequence gives it.
@@ -341,16 +339,14 @@ def _wait(
     """
     if done is not None:
         wait_for(done, patience)
-    rows = results.numpy()[np.ix_(turns, np.array(slots, dtype=np.int64))].reshape(
-        len(turns) * len(slots), -1
-    )
-    hiddens, ids, logprobs, finite = np.split(rows, columns, axis=1)
+    found = results.numpy()[turns, :rows].reshape(len(turns) * rows, -1)
+    hiddens, ids, logprobs, finite = np.split(found, columns, axis=1)
     return StepResult(
         ids=ids.astype(np.int64),
         hiddens=torch.from_numpy(hiddens.view(np.float32)),
         logprobs=logprobs.view(np.float32).mean(axis=1),
         finite=finite[:, 0] != 0,
-        attention={} if attention is None else attention.by_draw(slots),
+        attention={} if attention is None else attention.by_draw(rows),
     )
 
 

@@ -144,9 +144,12 @@ class TritonOperations:
         of = batch.adapter_of
         return None if of is None else torch.from_numpy(of).to(self.device)
 
-    def embed(self, kinds: Tensor, ids: Tensor, vectors: Tensor) -> Tensor:
+    def embed(
+        self, kinds: Tensor, ids: Tensor, vectors: Tensor, slots: Tensor | None = None
+    ) -> Tensor:
         assert self._embed is not None
-        return embed_rows(kinds, ids, vectors, self._embed.text.weight, self._embed.code.weight)
+        tables = self._embed.text.weight, self._embed.code.weight
+        return embed_rows(kinds, ids, vectors, *tables, slots)
 
     def norm(self, x: Tensor, weight: Tensor, eps: float) -> Tensor:
         return rms_norm(x, weight, eps)

@@ -1,12 +1,11 @@
-"""Slots: each sequence that decodes owns a row on the device for as long as it does.
+"""Slots: each sequence that decodes owns a place on the device for as long as it does.
 
-Steps advance the rows there. The host writes only the rows of sequences that joined or left, so a
-change of the batch does not wait for the device.
+Steps advance what is there. The host writes only the slots of sequences that join, so a change of
+the batch does not wait for the device.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,75 +22,38 @@ from ....cuda.graphs import Recorder, Recording
 _WRITES = (4, 16, 64)
 
 
-@dataclass(frozen=True)
-class SlotChange:
-    """The difference between two batches.
-
-    Attributes:
-        moved: the old and the new slot of sequences that go on in another one, by which the rows in
-            use stay few.
-        entered: the sequences that were put into a slot, with it.
-        left: slots that hold no sequence any more.
-    """
-
-    moved: tuple[tuple[int, int], ...]
-    entered: tuple[tuple[int, int], ...]
-    left: tuple[int, ...]
-
-
 @dataclass
 class SlotMap:
     """The slots of the sequences of a batch, on the host.
-
-    Args:
-        buckets: numbers of rows for which steps are recorded, ascending.
 
     Attributes:
         slot_of: the slot of each sequence, by the sequence's id.
         position_of: the position that the device computes next, by the sequence's id.
     """
 
-    buckets: tuple[int, ...]
     slot_of: dict[int, int] = field(default_factory=dict)
     position_of: dict[int, int] = field(default_factory=dict)
 
-    def bucket(self, rows: int) -> int:
-        """Return the smallest bucket of at least ``rows`` rows."""
-        return self.buckets[bisect_left(self.buckets, rows)]
-
-    @property
-    def rows(self) -> int:
-        """Return the number of rows up to the highest slot in use."""
-        return max(self.slot_of.values(), default=-1) + 1
-
-    def assign(self, batch: Mapping[int, int]) -> SlotChange:
+    def assign(self, batch: Mapping[int, int]) -> dict[int, int]:
         """Give a slot to each sequence of ``batch``, and take those of all others.
 
         Args:
             batch: the next position of each sequence, by its id. A sequence whose position is not
                 the one that the device would compute next enters again.
+
+        Returns:
+            The slots of sequences that enter.
         """
-        before = set(self.slot_of.values())
         known = {
             seq_id: slot
             for seq_id, slot in self.slot_of.items()
             if batch.get(seq_id) == self.position_of[seq_id]
         }
         used = set(known.values())
-        holes = [slot for slot in range(len(batch) + len(used)) if slot not in used]
-        entered = [seq_id for seq_id in batch if seq_id not in known]
-        entries = tuple(zip(entered, holes, strict=False))
-        holes = holes[len(entries) :]
-        known.update(entries)
-        moved = []
-        if known and self.bucket(max(known.values()) + 1) > self.bucket(len(known)):
-            above = sorted((slot, seq) for seq, slot in known.items() if slot >= len(known))
-            for (slot, seq_id), hole in zip(above, holes, strict=False):
-                known[seq_id] = hole
-                moved.append((slot, hole))
-        self.slot_of, self.position_of = known, dict(batch)
-        left = before.union(slot for slot, _ in moved) - set(known.values())
-        return SlotChange(tuple(moved), entries, tuple(sorted(left)))
+        free = (slot for slot in range(len(batch) + len(used)) if slot not in used)
+        entered = {seq_id: next(free) for seq_id in batch if seq_id not in known}
+        self.slot_of, self.position_of = known | entered, dict(batch)
+        return entered
 
     def advance(self, steps: int) -> None:
         """Note that the device moves all sequences by ``steps`` positions."""
@@ -149,19 +111,6 @@ class SlotRows:
             at += width
         for start in range(0, count, _WRITES[-1]):
             self._submit(packed[start : start + _WRITES[-1]])
-
-    def move(self, moves: Sequence[tuple[int, int]]) -> Tensor:
-        """Copy rows to other slots, each from its first to its second one.
-
-        Returns:
-            The second ones, int64 [n] on the device.
-        """
-        pairs = np.array(moves, dtype=np.int64).reshape(-1, 2)
-        given = _pinned(pairs, self._staged.device)
-        sources, targets = given.to(self._staged.device, non_blocking=True).unbind(1)
-        for tensor in self._tensors.values():
-            tensor.index_copy_(0, targets, tensor.index_select(0, sources))
-        return targets
 
     def _submit(self, packed: NDArray[np.int32]) -> None:
         size = next(size for size in _WRITES if size >= len(packed))

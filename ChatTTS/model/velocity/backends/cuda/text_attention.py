@@ -5,7 +5,6 @@ It is launched behind a recorded step, so steps take no longer where it is not a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,20 +103,15 @@ class PlanAttention:
             host = torch.empty_like(self.found, device="cpu", pin_memory=True)
             self.found = host.copy_(self.found, non_blocking=True)
 
-    def by_draw(self, slots: Sequence[int]) -> dict[int, NDArray[np.float32]]:
+    def by_draw(self, draws: int) -> dict[int, NDArray[np.float32]]:
         """Return the attention [heads, text ids] of each draw, once the copy is done.
 
         Args:
-            slots: the rows that draw in each step, in the order of the draws.
+            draws: how many rows draw in each step.
         """
-        first = self.probe.first
-        given = [
-            (place, slot)
-            for place, slot in enumerate(slots)
-            if slot + 1 < len(first) and first[slot + 1] > first[slot]
-        ]
+        rows = np.flatnonzero(np.diff(self.probe.first)).tolist()
         return {
-            step * len(slots) + place: self.probe.row(slot, out).copy()
+            step * draws + row: self.probe.row(row, out).copy()
             for step, out in enumerate(self.found.numpy())
-            for place, slot in given
+            for row in rows
         }

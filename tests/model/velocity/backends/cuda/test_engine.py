@@ -76,7 +76,8 @@ def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -
     for steps in runner._machine._decode.values():
         idle = steps._active[:-1] == 0
         assert not steps._positions[:-1][idle].any()
-        assert not steps._state.generated[:-1][idle].any()
+        assert steps._slot_of[:-1][idle].equal(5 + idle.nonzero().squeeze(1))
+        assert not steps._state.generated[5:-1].any()
     for seq_id, own in told.items():
         assert own.ids == expected[seq_id].ids
         assert own.logprobs == pytest.approx(expected[seq_id].logprobs, abs=1e-4)
@@ -176,15 +177,16 @@ def test_only_rows_with_a_sequence_count(bare: DecodeSteps) -> None:
     bare._place(*some_work(0, 1, 2))
     assert bare._active[:3].tolist() == [1, 1, 1]
     assert bare._table_of[:3].tolist() == [0, 1, 2]
-    bare._place(*some_work(0, 2))  # it moves, since a smaller bucket holds it
+    bare._place(*some_work(0, 2))  # a smaller bucket holds them: rows move, and slots stay
     assert bare._active[:3].tolist() == [1, 1, 0]
-    assert bare._table_of[:3].tolist() == [0, 1, -1]
+    assert bare._table_of[:3].tolist() == [0, 2, -1]
     bare._place(*some_work(2))
     assert bare._active[:3].tolist() == [1, 0, 0]
-    assert bare._table_of[:3].tolist() == [0, -1, -1]
+    assert bare._table_of[:3].tolist() == [2, -1, -1]
+    assert bare._slot_of[:3].tolist() == [2, 4, 5]
     assert bare._positions[:3].tolist() == [7, 0, 0]
-    assert bare._ids[0].tolist() == [2] * 4
-    assert bare._state.generated[:3].tolist() == [2, 0, 0]
+    assert bare._ids[2].tolist() == [2] * 4
+    assert bare._state.generated[:-1].tolist() == [2, 2, 2, 0, 0, 0]
 
 
 def test_results_of_steps_lie_on_the_host(bare: DecodeSteps) -> None:

@@ -109,7 +109,7 @@ def test_results_of_a_device_that_hangs_are_given_up(monkeypatch: pytest.MonkeyP
     event: Any = Endless()
     results = torch.zeros(2, 1, 8, dtype=torch.int32)
     with pytest.raises(DeviceLostError):
-        decode._wait(results, np.arange(1), [0], event, np.arange(3), None, 0.001)
+        decode._wait(results, np.arange(1), 1, event, np.arange(3), None, 0.001)
     assert event.asked > 1
 
 
@@ -324,7 +324,8 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
     pending = steps.draw(*some_work(7), 1)
     assert steps._active[:3].tolist() == [1, 0, 0]
     assert steps._table_of[:3].tolist() == [0, -1, -1]
-    assert steps._ids[:2, 0].tolist() == [7, 0]
+    assert steps._slot_of[:3].tolist() == [0, 4, 5]
+    assert steps._ids[0, 0] == 7
     assert len(pending().ids) == 1
 
 

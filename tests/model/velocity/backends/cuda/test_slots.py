@@ -1,4 +1,4 @@
-"""The slots of sequences that decode: changed rows alone are written, and rows in use stay few."""
+"""The slots of sequences that decode: they keep them, and changed rows alone are written."""
 
 from __future__ import annotations
 
@@ -12,58 +12,42 @@ from .....support.kernel_tools import DEVICE
 from .....support.recorder_tools import EagerRecorder
 
 from ChatTTS.model.velocity.backends.cuda.decode_steps import buckets  # isort: skip
-from ChatTTS.model.velocity.backends.cuda.slots import SlotChange, SlotMap, SlotRows  # isort: skip
-
-BUCKETS = (1, 2, 4, 8, 12, 16)
+from ChatTTS.model.velocity.backends.cuda.slots import SlotMap, SlotRows  # isort: skip
 
 
 def test_sequences_that_go_on_keep_their_slots() -> None:
-    slots = SlotMap((4, 8))
-    assert slots.assign({7: 3, 8: 9, 9: 1}) == SlotChange((), ((7, 0), (8, 1), (9, 2)), ())
+    slots = SlotMap()
+    assert slots.assign({7: 3, 8: 9, 9: 1}) == {7: 0, 8: 1, 9: 2}
     slots.advance(2)
-    assert slots.assign({7: 5, 9: 3}) == SlotChange((), (), (1,))
-    assert slots.assign({9: 3, 6: 0, 7: 5}) == SlotChange((), ((6, 1),), ())
+    assert slots.assign({7: 5, 9: 3}) == {}
+    assert slots.assign({9: 3, 6: 0, 7: 5}) == {6: 1}
     assert slots.slot_of == {7: 0, 6: 1, 9: 2}
-    assert slots.rows == 3
 
 
 def test_a_sequence_at_another_position_enters_again() -> None:
-    slots = SlotMap(BUCKETS)
+    slots = SlotMap()
     slots.assign({7: 3, 8: 9})
     slots.advance(1)
-    assert slots.assign({7: 3, 8: 10}) == SlotChange((), ((7, 0),), ())
-
-
-def test_rows_move_where_a_smaller_bucket_holds_them() -> None:
-    slots = SlotMap(BUCKETS)
-    slots.assign(dict.fromkeys(range(10), 0))
-    assert slots.assign({8: 0, 9: 0, 2: 0}) == SlotChange(
-        ((8, 0), (9, 1)), (), (3, 4, 5, 6, 7, 8, 9)
-    )
-    assert slots.slot_of == {8: 0, 9: 1, 2: 2}
+    assert slots.assign({7: 3, 8: 10}) == {7: 0}
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_any_order_of_joins_and_leaves(seed: int) -> None:
+    """No more slots are in use than sequences were at any time, and no two have one."""
     rng = np.random.default_rng(seed)
-    slots, following = SlotMap(BUCKETS), 0
+    slots, following = SlotMap(), 0
     held: dict[int, int] = {}
-    rows: dict[int, int] = {}  # what the device would have: the sequence of each slot
     for _ in range(300):
         for seq_id in [seq_id for seq_id in held if rng.random() < 0.2]:
             del held[seq_id]
+        before = {seq_id: slots.slot_of[seq_id] for seq_id in held}
         while len(held) < 16 and rng.random() < 0.6:
             held[following], following = 0, following + 1
-        change = slots.assign(held)
-        taken = {new: rows.pop(old) for old, new in change.moved}
-        rows.update(taken)
-        rows.update({slot: seq_id for seq_id, slot in change.entered})
-        for slot in change.left:
-            rows.pop(slot, None)
-        assert {seq_id: slot for slot, seq_id in rows.items()} == slots.slot_of
+        entered = slots.assign(held)
+        assert slots.slot_of == before | entered
         assert set(slots.slot_of) == set(held)
-        if held:
-            assert slots.bucket(slots.rows) == slots.bucket(len(held))
+        assert len(set(slots.slot_of.values())) == len(held)
+        assert max(slots.slot_of.values(), default=0) < 16
         slots.advance(1)
         held = {seq_id: position + 1 for seq_id, position in held.items()}
 
@@ -91,9 +75,6 @@ def test_rows_are_written_together(recorded: bool) -> None:
     for name, tensor in tensors.items():
         np.testing.assert_array_equal(tensor[slots].cpu().numpy(), values[name])
         assert (tensor[others] == 5).all()
-    targets = rows.move([(slots[0], others[0]), (slots[1], others[1])])
-    assert targets.tolist() == others[:2]
-    assert tensors["whole"][others[:2]].equal(tensors["whole"][slots[:2]])
 
 
 def test_buckets_are_fine() -> None:

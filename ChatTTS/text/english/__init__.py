@@ -11,16 +11,16 @@ from ..readers import Reader, read_all
 from ..roman import read_roman
 from ..signs import name_emoji, name_greek
 from ..spans import read_spans
-from .abbreviations import INNER_STOPS, PLACES_OF_MAIL, expand_abbreviations
+from .abbreviations import ABBREVIATIONS
 from .amounts import AMOUNTS, BESIDE_LETTERS, NUMBERS
-from .calendar import DATES, DECADES, NUMERIC_DATES, YEARS
+from .calendar import DATES, DAYS_AND_MONTHS, DECADES, NUMERIC_DATES, YEARS
 from .chess import CHESS
 from .clock import CLOCK, DURATIONS
 from .codes import CODES
 from .command_lines import COMMAND_LINES, EXPRESSIONS
 from .comparisons import COMPARISONS
 from .coordinates import COORDINATES
-from .formulas import read_formulas
+from .formulas import FORMULAS, POWERS_OF_TEN
 from .fractions import FRACTIONS
 from .hours import HOURS
 from .labels import LABELS
@@ -37,9 +37,9 @@ from .plurals import PLURALS
 from .ranges import RANGES
 from .ratios import RATIOS
 from .references import REFERENCES
-from .scientific import SCIENTIFIC
 from .scores import SCORES
 from .slashed import SLASHED
+from .streets import STREETS
 from .symbols import INITIALS, SIGNS_AT_NUMBERS, SYMBOLS, unquote_numbers
 from .temperatures import TEMPERATURES
 from .terms import TERMS
@@ -63,7 +63,7 @@ _SPANS = (
     *SLASHED,
     *REFERENCES,
     *PLACES,
-    *SCIENTIFIC,
+    *POWERS_OF_TEN,
     *EXPRESSIONS,
     *LABELS,
     *MULTIPLES,
@@ -78,7 +78,7 @@ _SPANS = (
     *LETTER_SIGNS,
     *COMPARISONS,
     *PHONES,
-    *PLACES_OF_MAIL,
+    *STREETS,
     *FRACTIONS,
     *CODES,
     *DATES,
@@ -87,7 +87,9 @@ _SPANS = (
     *MEASURES,
     *CLOCK,
     *RANGES,
-    *INNER_STOPS,
+    *DAYS_AND_MONTHS,
+    *ABBREVIATIONS,
+    *FORMULAS,
 )
 
 # The order counts: a measure must be read before a number.
@@ -101,8 +103,6 @@ _READERS = (
     Reader("addresses", read_addresses),
     Reader("quotes at numbers", unquote_numbers, needs_digits=True),
     Reader("spans", lambda text: read_spans(text, _SPANS, " ")),
-    Reader("abbreviations", expand_abbreviations),
-    Reader("formulas", read_formulas),
     Reader("Greek letters", lambda text: name_greek(text, "en")),
     Reader("signs at numbers", SIGNS_AT_NUMBERS),
     Reader("roman numerals", read_roman),

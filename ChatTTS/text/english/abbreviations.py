@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_digits, english_ordinal
+from ..readers import either
 from ..spans import span
-from .codes import say_in_pairs
+from .calendar import MONTHS
 from .labels import AIRPORT_NEXT, ALL, is_label
-from .measures import UNITS
 from .short_words import has_no_vowel, is_abbreviation
 
 # A word always follows these, so their full stop never ends a sentence.
@@ -40,78 +39,8 @@ _TRAILING = {
     "tpke": "turnpike", "bdrm": "bedroom", "cts": "courts", "pkg": "package",
 }  # fmt: skip
 
-MONTHS = {
-    "jan": "January", "feb": "February", "mar": "March", "apr": "April", "jun": "June",
-    "jul": "July", "aug": "August", "sep": "September", "sept": "September", "oct": "October",
-    "nov": "November", "dec": "December",
-}  # fmt: skip
-
-_READINGS = {**_LEADING, **_TRAILING, **MONTHS}
-_ABBREVIATION = re.compile(rf"(?<![\w.])({'|'.join(map(re.escape, _READINGS))})\.", re.IGNORECASE)
-_TITLE_WITHOUT_STOP = re.compile(r"\b(Mr|Mrs|Ms|Dr|Prof)(?= [A-Z])")
+_READINGS = {**_LEADING, **_TRAILING}
 _DOTTED = re.compile(r"(?<![A-Za-z.])(?:[A-Za-z]\.){2,}")
-_INITIAL = re.compile(r"(?<![A-Za-z.°])[A-HJ-Z]\.(?=[\s,;])")
-
-# Kinds of streets behind a name: "1428 Elm St. It was", "on Elm Dr." and "Elm Ave, Town".
-_STREETS = {
-    "St": "street", "Ave": "avenue", "Blvd": "boulevard", "Rd": "road", "Dr": "drive",
-    "Ln": "lane", "Ct": "court", "Pl": "place", "Sq": "square", "Hwy": "highway",
-    "Expy": "expressway", "Pkwy": "parkway", "Ter": "terrace", "Cir": "circle",
-}  # fmt: skip
-_KIND = "|".join(_STREETS)
-_FULL_KIND = "|".join(map(str.title, _STREETS.values())) + "|Way|Row"
-_DIRECTIONS = {"N": "North", "S": "South", "E": "East", "W": "West"}
-_ADDRESS = re.compile(
-    rf"(?<![\w.,])(?P<number>\d{{1,5}})(?P<letter>[A-Z]?)\s(?:(?P<way>[NSEW]\.?)\s)?"
-    rf"(?P<rest>(?:(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s){{1,3}})"
-    rf"(?P<kind>(?i:{_KIND})|{_FULL_KIND})\b(?P<stop>\.?)(?!\w)"
-)
-STATES = {
-    "AL": "Alabama", "AK": "Alaska", "AZ": "Arizona", "AR": "Arkansas", "CA": "California",
-    "CO": "Colorado", "CT": "Connecticut", "DE": "Delaware", "FL": "Florida", "GA": "Georgia",
-    "HI": "Hawaii", "ID": "Idaho", "IL": "Illinois", "IN": "Indiana", "IA": "Iowa",
-    "KS": "Kansas", "KY": "Kentucky", "LA": "Louisiana", "ME": "Maine", "MD": "Maryland",
-    "MA": "Massachusetts", "MI": "Michigan", "MN": "Minnesota", "MS": "Mississippi",
-    "MO": "Missouri", "MT": "Montana", "NE": "Nebraska", "NV": "Nevada", "NH": "New Hampshire",
-    "NJ": "New Jersey", "NM": "New Mexico", "NY": "New York", "NC": "North Carolina",
-    "ND": "North Dakota", "OH": "Ohio", "OK": "Oklahoma", "OR": "Oregon", "PA": "Pennsylvania",
-    "RI": "Rhode Island", "SC": "South Carolina", "SD": "South Dakota", "TN": "Tennessee",
-    "TX": "Texas", "UT": "Utah", "VT": "Vermont", "VA": "Virginia", "WA": "Washington",
-    "WV": "West Virginia", "WI": "Wisconsin", "WY": "Wyoming", "DC": "D C",
-}  # fmt: skip
-_STATE = re.compile(
-    r"((?:\b[A-Z][a-z]{3,}|[a-z](?!, (?:PA|MA|ID|AL|DE))), )(?!IN|OR|ME|OK|HI|OH)"
-    rf"({'|'.join(STATES)})(?=$|[.,;:)])"
-)
-_ERA = re.compile(r"(?<=\d )([AB])\.([DC])\b(?!\.)")
-_PLACE = re.compile(
-    rf"(?:(?<=, )|(?<=[a-z] ))({'|'.join(STATES)})\.?,?\s(\d{{5}})(?:-(\d{{4}}))?(?![\d,.]*\d)"
-)
-# A capital after it would make it "saint" or "doctor" of the next name.
-_STREET = re.compile(
-    rf"\b((?!Mount|Fort|Port|The|And|But|So)(?:[A-Z][a-z]+|\d+(?:st|nd|rd|th))\s)"
-    rf"({_KIND})(?:(\.)(?!\s[A-Z]|\w)|(?=,|$))"
-)
-WEEKDAYS = {
-    "mon": "Monday", "tue": "Tuesday", "tues": "Tuesday", "wed": "Wednesday", "thu": "Thursday",
-    "thur": "Thursday", "thurs": "Thursday", "fri": "Friday", "sat": "Saturday", "sun": "Sunday",
-}  # fmt: skip
-_AFTER_WEEKDAY = (
-    rf"(?:{'|'.join(map(str.title, MONTHS))}|January|February|March|April|May|June|July|August|"
-    r"September|October|November|December)\b|\d|till\b|until\b|noon\b|morning\b|afternoon\b|evening\b|night\b"
-)
-# "Mon", "Sat" and "Sun" are words, too: "it said Sat." and "on Sun. at ten", but "under the Sun."
-_WEEKDAY = re.compile(
-    rf"\b(Tues?|Wed|Thu(?:rs?)?|Fri)\b(?:\.(?=,|\s[a-z\d@(&]|,?\s(?:{_AFTER_WEEKDAY})))?"
-    rf"|\b(Mon)\b(?:\.(?=,)|\.?(?=,?\s(?:{_AFTER_WEEKDAY}|to\b|and\b|-)))"
-    rf"|\b(Sat|Sun)\b\.?(?=,?\s(?:{_AFTER_WEEKDAY}))|(?<=\bto )(Mon|Sat|Sun)\b"
-    r"|(?<=[a-z,)] )(?<!the )(Mon|Sat|Sun)(?:\.(?=\s[a-z])|(?=\.\s{0,8}\Z))"
-)
-_DAY = "(Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)"
-_WEEK = re.compile(rf"\b{_DAY}\.?\s?[-–]\s?{_DAY}\b\.?(?!\w)")
-_BESIDE_MONTH = re.compile(r"(?:and|or|to|through|of)\s|,\s\d|[-–]")
-_FORT = re.compile(r"\bFt\.(?=\s[A-Z][a-z])")
-_DEGREE = re.compile(r"\bPhD\b")
 
 # The parties of a case: "Roe v. Wade".
 _PARTIES = re.compile(r"(?<![\w.'’])[A-Z][\w.'’]*,?\sv\Z")
@@ -134,10 +63,7 @@ _NO_OPENER = re.compile(
     r"(?:[ECMP][SD]?T|GMT|UTC|CET|BST)\b|"
     rf"(?:{'|'.join(map(str.title, MONTHS))})[a-z]{{0,6}}\.?\s\d"
 )
-_MEASURED = (*UNITS, "a.m", "p.m", "A.M", "P.M")
 _LOOK_BACK = 32  # characters; longer than any abbreviation
-# What expand_abbreviations reads together with its stop.
-_READ_LATER = re.compile(rf"\bFt\Z|(?:[A-Z][a-z]+|\d(?:st|nd|rd|th))\s(?:{_KIND})\Z")
 # Behind an abbreviation: an initial, or another one: "Fed. R.", "Yale Med. Bull.".
 _AMOUNT = re.compile(r"\d|#|[$€£~<>±+-]{1,2}\s?\d")
 _CAPITALS = re.compile(r"[A-Z](?:[A-Z\d]|\b(?![.'’]))")  # "arr. LHR", "4 mi. N of town"
@@ -194,17 +120,25 @@ def _goes_on(word: str, text: str, place: int) -> bool:
     return has_no_vowel(word)
 
 
-def expand_abbreviations(text: str) -> str:
-    """Write abbreviations out; a full stop stays where it ends a sentence."""
-    text = _ERA.sub(r"\1 \2", _STATE.sub(lambda match: match[1] + STATES[match[2]], text))
-    text = _STREET.sub(_street, text)
-    text = _WEEK.sub(
-        lambda match: f"{WEEKDAYS[match[1].lower()]} to {WEEKDAYS[match[2].lower()]}", text
-    )
-    text = _WEEKDAY.sub(lambda match: WEEKDAYS[match[match.lastindex or 0].lower()], text)
-    text = _ABBREVIATION.sub(_read, _DEGREE.sub("P H D", _FORT.sub("fort", text)))
-    text = _INITIAL.sub(_spell, _DOTTED.sub(_spell, text))
-    return _TITLE_WITHOUT_STOP.sub(lambda match: _LEADING[match[1].lower()], text)
+def _read(match: re.Match[str]) -> str | None:
+    key, next_one = match[1].lower(), _NEXT.match(match.string, match.end())
+    if key == "al" and not match.string.endswith("et ", 0, match.start()):
+        return None  # a name
+    is_before_name = next_one is not None and next_one[1].isupper()
+    if key in _OF_NAMES and not (match[1][0].isupper() and (is_before_name or not next_one)):
+        return match[1]
+    if key == "cts" and match.string[match.start() - 2 : match.start()].strip().isdigit():
+        return "counts" + _kept_stop(match)
+    reading = "street" if key == "st" and not is_before_name else _READINGS[key]
+    return reading + _kept_stop(match)
+
+
+def _spell(match: re.Match[str]) -> str:
+    return " ".join(match[0].replace(".", "")) + _kept_stop(match)
+
+
+def _kept_stop(match: re.Match[str]) -> str:
+    return "." if ends_sentence(match.string, match.end() - 1, match.end()) else ""
 
 
 def _inner_stop(match: re.Match[str]) -> str | None:
@@ -212,10 +146,7 @@ def _inner_stop(match: re.Match[str]) -> str | None:
     text, stop = match.string, match.start()
     before = text[max(0, stop - _LOOK_BACK) : stop]
     word = _LAST_WORD.search(before)
-    if word is None or _READ_LATER.search(before):
-        return None
-    is_unit = re.search(r"\d\s?\Z", before[: word.start()])  # that a measure reads without its stop
-    if word[0].lower() in _READINGS and not (is_unit and word[0] in _MEASURED):
+    if word is None:
         return None
     is_closed = text[match.end()] == ")"
     # A sentence in brackets begins with a capital letter: no "(sic.) Then" nor "(11 inn.) Then".
@@ -225,7 +156,18 @@ def _inner_stop(match: re.Match[str]) -> str | None:
     return "" if is_inner or not ends_sentence(text, stop, match.end() + is_closed) else None
 
 
-INNER_STOPS = (
+ABBREVIATIONS = (
+    span("Fort", r"\bFt\.(?=\s[A-Z][a-z])", "fort"),
+    span("doctors", r"\bPhD\b", "P H D"),
+    span("abbreviations", rf"(?i)(?<![\w.])({either(_READINGS)})\.", _read),
+    span("eras", r"(?<=\d )([AB])\.([DC])\b(?!\.)", r"\1 \2"),
+    span("letters with stops", _DOTTED, _spell),
+    span("initials", r"(?<![A-Za-z.°])[A-HJ-Z]\.(?=[\s,;])", _spell),
+    span(
+        "titles without a stop",
+        r"\b(?:Mr|Mrs|Ms|Dr|Prof)(?= [A-Z])",
+        lambda match: _LEADING[match[0].lower()],
+    ),
     span(
         "stops inside of a sentence",
         rf"\.(?:(?<=[A-Za-z]{{2}}\.)|(?<=[\s(][{_SINGLE}]\.)|(?<=\d[AaPp]\.[Mm]\.)|"
@@ -234,62 +176,4 @@ INNER_STOPS = (
         _inner_stop,
         without_digits=True,
     ),
-)
-
-
-def _read(match: re.Match[str]) -> str:
-    key, after = match[1].lower(), match.string[match.end() :].lstrip()
-    if key == "al" and not match.string.endswith("et ", 0, match.start()):
-        return match[0]  # a name
-    is_title = match[1][0].isupper() and (not after or after[:1].isupper())
-    if key in _OF_NAMES and not is_title:
-        return match[1]
-    if key in MONTHS and match[1].istitle() and (after[:1].islower() or _BESIDE_MONTH.match(after)):
-        return MONTHS[key]
-    if key in MONTHS and not after.lstrip("(+")[:1].isdigit():
-        return match[0]
-    if key == "cts" and match.string[match.start() - 2 : match.start()].strip().isdigit():
-        return "counts" + _kept_stop(match)
-    reading = "street" if key == "st" and not after[:1].isupper() else _READINGS[key]
-    return reading + _kept_stop(match)
-
-
-def _spell(match: re.Match[str]) -> str:
-    return " ".join(match[0].replace(".", "")) + _kept_stop(match)
-
-
-def _address(match: re.Match[str]) -> str:
-    """Return an address: its number in pairs, the direction, and the kind of street."""
-    number = match["number"]
-    number = say_in_pairs(number) if len(number) in (3, 4) and number[-2] != "0" else number
-    way = f"{_DIRECTIONS[match['way'][0]]} " if match["way"] else ""
-    kind = match["kind"]
-    kind = _STREETS.get(kind.capitalize(), kind) + (_stop_before(match) if match["stop"] else "")
-    letter = f" {match['letter']}" if match["letter"] else ""
-    rest = re.sub(r"\d\w+", lambda ordinal: english_ordinal(ordinal[0]), match["rest"])
-    return f"{number}{letter} {way}{rest}{kind}"
-
-
-def _place(match: re.Match[str]) -> str:
-    rest = f", {english_digits(match[3])}" if match[3] else ""
-    return f"{STATES[match[1]]} {english_digits(match[2])}{rest}"
-
-
-def _street(match: re.Match[str]) -> str:
-    return match[1] + _STREETS[match[2]] + (_stop_before(match) if match[3] else "")
-
-
-def _stop_before(match: re.Match[str]) -> str:
-    """Return a full stop if a new sentence, or nothing, follows the match."""
-    following = _NEXT.match(match.string, match.end())
-    return "." if following is None or following[1].isupper() else ""
-
-
-def _kept_stop(match: re.Match[str]) -> str:
-    return "." if ends_sentence(match.string, match.end() - 1, match.end()) else ""
-
-
-PLACES_OF_MAIL = (
-    span("street addresses", _ADDRESS, _address),
-    span("codes of places", _PLACE, _place),
 )

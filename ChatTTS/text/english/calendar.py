@@ -5,14 +5,23 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number, english_ordinal, english_year
-from ..readers import Rule, rule
+from ..readers import Rule, either, rule
 from ..spans import span
-from .abbreviations import MONTHS
 
 MONTH_NAMES = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
     "October", "November", "December",
 )  # fmt: skip
+
+MONTHS = {
+    "jan": "January", "feb": "February", "mar": "March", "apr": "April", "jun": "June",
+    "jul": "July", "aug": "August", "sep": "September", "sept": "September", "oct": "October",
+    "nov": "November", "dec": "December",
+}  # fmt: skip
+WEEKDAYS = {
+    "mon": "Monday", "tue": "Tuesday", "tues": "Tuesday", "wed": "Wednesday", "thu": "Thursday",
+    "thur": "Thursday", "thurs": "Thursday", "fri": "Friday", "sat": "Saturday", "sun": "Sunday",
+}  # fmt: skip
 
 # In lower case, "may" and "march" are verbs; "mar" is one, too.
 _ANY_CASE = "|".join(
@@ -137,6 +146,35 @@ DATES = (
         "months of a year",
         r"\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?(?=\s(?:1[5-9]|20)\d\d\b)",
         lambda match: MONTHS[match[1].lower()],
+    ),
+)
+_AFTER_WEEKDAY = (
+    rf"(?:{'|'.join(map(str.title, MONTHS))}|January|February|March|April|May|June|July|August|"
+    r"September|October|November|December)\b|\d|till\b|until\b|noon\b|morning\b|afternoon\b|evening\b|night\b"
+)
+_DAY_NAME = "Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun"
+DAYS_AND_MONTHS = (
+    span(
+        "days to days",
+        rf"\b({_DAY_NAME})\.?\s?[-–]\s?({_DAY_NAME})\b\.?(?!\w)",
+        lambda match: " to ".join(WEEKDAYS[each.lower()] for each in match.groups()),
+    ),
+    # Three are words, too: "it said Sat." and "on Sun. at ten", but "under the Sun."
+    span(
+        "days of a week",
+        rf"\b(?:Tues?|Wed|Thu(?:rs?)?|Fri)\b(?:\.(?=,|\s[a-z\d@(&]|,?\s(?:{_AFTER_WEEKDAY})))?"
+        rf"|\bMon\b(?:\.(?=,)|\.?(?=,?\s(?:{_AFTER_WEEKDAY}|to\b|and\b|-)))"
+        rf"|\b(?:Sat|Sun)\b\.?(?=,?\s(?:{_AFTER_WEEKDAY}))|(?<=\bto )(?:Mon|Sat|Sun)\b"
+        r"|(?<=[a-z,)] )(?<!the )(?:Mon|Sat|Sun)(?:\.(?=\s[a-z])|(?=\.\s{0,8}\Z))",
+        lambda match: WEEKDAYS[match[0].rstrip(".").lower()],
+        without_digits=True,
+    ),
+    span(
+        "months",
+        rf"(?<![\w.])((?i:{either(MONTHS)})(?=\.\s{{0,8}}[(+]{{0,2}}\d)|"
+        rf"(?:{either(map(str.title, MONTHS))})(?=\.\s{{0,8}}(?:[a-z–-]|,\s\d)))\.",
+        lambda match: MONTHS[match[1].lower()],
+        without_digits=True,
     ),
 )
 # "in her 30s", "the 90s" and "temps in the low 70s"; "wait 30s" and "a 30s timeout" are seconds.

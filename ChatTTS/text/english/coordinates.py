@@ -7,7 +7,7 @@ import re
 from ..numbers import english_number
 from ..spans import span
 
-_WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
+WAYS = {"N": "north", "S": "south", "E": "east", "W": "west"}
 _WAY = r"(?:\s?(?P<way>[NSEW])\b)?"
 _SIDES = {"W": "wide", "D": "deep", "H": "high", "L": "long"}
 _PRIME = "['′]"
@@ -22,7 +22,7 @@ def _say_angle(match: re.Match[str]) -> str:
     if match["seconds"]:
         said.append(_unit(match["seconds"], "second"))
     way = match["way"] or match["only"]
-    return " ".join([*said, _WAYS[way]] if way else said)
+    return " ".join([*said, WAYS[way]] if way else said)
 
 
 def _unit(number: str, one: str, many: str = "") -> str:

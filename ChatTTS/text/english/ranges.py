@@ -6,7 +6,7 @@ import re
 
 from ..numbers import english_number, english_ordinal
 from ..spans import span
-from .abbreviations import MONTHS
+from .calendar import MONTHS
 
 
 def _version(match: re.Match[str]) -> str | None:

@@ -6,8 +6,7 @@ import re
 
 from ..numbers import english_number, english_ordinal, english_year
 from ..spans import span
-from .abbreviations import MONTHS, WEEKDAYS
-from .calendar import MONTH_NAMES, say_day
+from .calendar import MONTH_NAMES, MONTHS, WEEKDAYS, say_day
 from .clock import counted, say_hour
 
 _TWO = r"[0-5]\d"

@@ -13,7 +13,7 @@ _PHONES = "传真|电话|热线|客服|手机号?码?|号码|座机|后四位|�
 _LABELS = (
     "尾号|学号|工号|编号|单号|订单号?|卡号|账号|帐号|账户|身份证号?码?|证件号码?|证号|邮编|邮政编码|QQ号?|QQ群号?|微信号?|"
     "验证码|密码|校验码|代码|ISBN|序列号|流水号|运单号?|合同号|发票号码?|群号|会议号|参会码|ICP备|"
-    "房号|门牌号|取件码|提取码|口令|分机号?|批号|批准文号|案号|会员号|取餐号|内线|邀请码|激活码|端口号?|错误码|状态码|兑换码|序号|QQ群|工单"
+    "编码|货号|料号|件号|款号|房号|门牌号|取件码|提取码|口令|分机号?|批号|批准文号|案号|会员号|取餐号|内线|邀请码|激活码|端口号?|错误码|状态码|兑换码|序号|QQ群|工单"
     r"|[\u4e00-\u9fff]{1,3}(?:号|(?<![尺数鞋])码)(?=[:：])|(?<![A-Za-z])I[Dd]"
 )
 _IS = r"(?:就?是|为|：|:|#|\s){0,3}"
@@ -49,9 +49,8 @@ def _labelled(match: re.Match[str]) -> str:
 def _mixed(match: re.Match[str]) -> str:
     """Return letters and digits one by one, as of a password."""
     names = {"_": "下划线", "-": "杠"}
-    return match["label"] + "".join(
-        names.get(sign) or by_digits(sign) or sign for sign in match["number"]
-    )
+    label = match.string[match.start() : match.start("number")]
+    return label + "".join(names.get(sign) or by_digits(sign) or sign for sign in match["number"])
 
 
 def _address(match: re.Match[str]) -> str:
@@ -109,6 +108,12 @@ RELEASES = (
         lambda match: (
             numbers_said(match[0].replace("-", "，")) if match["small"] else in_groups(match[0])
         ),
+    ),
+    # 6ES7-214-1AG40: with a letter, numbers between dashes are no range.
+    span(
+        "codes with dashes",
+        r"(?a)(?<![\w.-])(?=[A-Z\d-]{0,40}[A-Z])(?=[A-Z-]{0,40}\d)(?P<number>[A-Z\d]{1,12}(?:-[A-Z\d]{1,12}){2,5})(?![\w-]|\.\w)",
+        _mixed,
     ),
     # 60335-1, 2023-2, 6204-2RS: what is much longer than what stands behind its dash.
     span(

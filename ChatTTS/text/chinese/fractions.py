@@ -29,7 +29,7 @@ def _fraction(match: re.Match[str]) -> str:
     if not sign and not whole and (day := _day(match)):
         return day
     above, below = chinese_number(match["above"]), chinese_number(match["below"])
-    if above == below and match.string[match.end() : match.end() + 1] != "拍":
+    if match["above"] == match["below"] and len(match["below"]) < 3:  # halves, or a draw
         return f"{sign}{whole}{above}比{below}"
     return f"{sign}{whole}{below}分之{above}"
 

@@ -92,13 +92,6 @@ def _pressure(match: re.Match[str]) -> str | None:
     return f"{high}，{low}{'毫米汞柱' if match['unit'] else ''}"
 
 
-def _points(match: re.Match[str]) -> str:
-    above, below = match["above"], match["below"]
-    if float(above) == float(below):
-        return f"{chinese_number(above)}比{chinese_number(below)}"
-    return f"{chinese_number(below)}分之{chinese_number(above)}"
-
-
 # Before dates: 12/3/7 behind these is none.
 RECORDS = (
     span(
@@ -158,6 +151,6 @@ RATIOS = (
     span(
         "points of a hundred",
         rf"(?<![\d/.])(?P<above>{NUMBER})\s?/\s?(?P<below>10|100|120|150)(?=$|[^\d/.A-Za-z%]|\.\s|\.$)",
-        _points,
+        lambda match: f"{chinese_number(match['below'])}分之{chinese_number(match['above'])}",
     ),
 )

@@ -68,6 +68,10 @@ _LOOK_BACK = 32  # characters; longer than any abbreviation
 _AMOUNT = re.compile(r"\d|#|[$€£~<>±+-]{1,2}\s?\d")
 _CAPITALS = re.compile(r"[A-Z](?:[A-Z\d]|\b(?![.'’]))")  # "arr. LHR", "4 mi. N of town"
 _SINGLE = "bcdefghjlmopqsvw"  # no unknowns, and none that a chat has as a word
+# What begins no sentence in lower case: "sent. to", but "to be honest" and "of course" do.
+_NO_BEGINNING = re.compile(
+    r"(?:to(?! be\b)|of(?! course\b)|by(?! the way\b)|than|upon|per)\s[a-z\d]"
+)
 _CHAINED = re.compile(r"([A-Z][a-z]{0,4})\.")
 
 
@@ -105,7 +109,12 @@ def _goes_on(word: str, text: str, place: int) -> bool:
     """Return whether a word that no table has is an abbreviation, by what is at ``place``."""
     is_letter = len(word) == 1 and word in _SINGLE
     if text[place].islower() or _AMOUNT.match(text, place):
-        return is_letter or is_abbreviation(word)
+        is_short = word.islower() and len(word) <= 4
+        return (
+            is_letter
+            or is_abbreviation(word)
+            or bool(is_short and _NO_BEGINNING.match(text, place))
+        )
     if word.islower():
         is_short = is_letter or has_no_vowel(word)
         is_short |= is_abbreviation(word) and (word in ALL or bool(_CAPITALS.match(text, place)))

@@ -13,6 +13,11 @@ _NAMED = re.compile(
     r"(?: code)?(?: is| of|:)?|[Cc]ode(?: is| of|:)?|a/c(?: no\.?)?)\s|(?:[Oo]rder|[Ii]nvoice|"
     r"[Tt]icket|[Aa]ccount|[Tt]racking|[Cc]onfirmation)\s(?:number\s|[Nn]o\.\s|#\s?)(?:is\s)?)\Z"
 )
+# Five digits without a comma are no amount behind these; "order 82324 units" is one.
+_FILED = re.compile(
+    r"(?i:\b(?:zip|order|invoice|ticket|account|case|claim|permit|part|item|policy|serial|badge|"
+    r"model|ref(?:erence)?|tracking|confirmation|code|sku|po))(?:[:.]|\scode)?\s\Z"
+)
 _PLACES = re.compile(
     r"\b(?:Boeing|Airbus|[Ff]light|[Rr]oute|Highway|Interstate|[Rr]oom|Suite|Gate|Apartment|Building|"
     r"Exit|Bus|Line|(?:Flt|Rte?|Rm)\.?)\s\Z"
@@ -24,6 +29,13 @@ _COUNTED = re.compile(
     re.IGNORECASE,
 )
 
+_COUNTED_NEXT = re.compile(r"\s(?!is\b|was\b|has\b|ships\b)[a-z]{2,20}s\b")
+# Of two letters that are no word and measure nothing: "LW 1031" is a flight, "BY 1031" none.
+_CARRIER = (
+    r"(?<=\b(?!OK|US|UK|EU|UN|BY|OF|TO|IN|AT|ON|OR|IS|AS|AM|PM|NO|SO|WE|DO|GO|IF|MY|UP|IT|AN|HE|ME|BE)"
+    r"[A-Z]{2} )"
+)
+
 
 def spelled(code: str) -> str:
     """Return a code sign by sign: "4c7" is "four c seven"."""
@@ -33,7 +45,7 @@ def spelled(code: str) -> str:
 def say_in_pairs(number: str) -> str:
     """Return a number as it names things: "747" is seven forty seven, "5600" fifty six hundred."""
     first, rest = number[:-2], number[-2:]
-    if not first or (first[-1] == "0" and len(first) > 1) or (rest == "00" and len(number) == 3):
+    if not first or (first[-1] == "0" == rest[0] and first[1:]) or (rest == "00" and not first[1:]):
         return english_number(number)
     if rest == "00":
         return f"{english_number(first)} hundred"
@@ -47,6 +59,12 @@ def _named(match: re.Match[str]) -> str | None:
     words, part = before(match) + sign, match["part"]
     if _NAMED.search(words) and len(number) > 2 and not part:
         return f"{'number ' if sign else ''}{english_digits(number)}"
+    if (
+        len(number) > 4
+        and _FILED.search(words)
+        and not _COUNTED_NEXT.match(match.string, match.end())
+    ):
+        return english_digits(number) + (f", {english_digits(part)}" if part else "")
     if _PLACES.search(words) and len(number) == 3 and number[0] != "0":
         return say_in_pairs(number) + (f" {english_number(part)}" if part else "")
     bare = number.lstrip("0")
@@ -103,6 +121,17 @@ CODES = (
         "numbers behind their noun",
         r"(?P<sign>#\s?)?(?<![\w.,:/$-])(?P<number>\d{2,20})(?:-(?P<part>\d{1,3}))?(?![\w%]|[.,:/-]\d)",
         _named,
+    ),
+    span(
+        "numbers behind two letters",
+        rf"{_CARRIER}(?<!\b[A-Z]{{2}} [A-Z]{{2}} )[1-9]\d{{2,3}}"
+        r"(?![\w%°\"'′]|[.,:/-]\d|\s(?:[a-z]{2,20}s|[A-Z]{2,})\b)",
+        lambda match: say_in_pairs(match[0]),
+    ),
+    span(
+        "rounds of a fight",
+        r"\bR([1-9]|1[0-5])(?=\s\d:[0-5]\d\b)",
+        lambda match: f"round {english_number(match[1])},",
     ),
     span(
         "quarters of a year",

@@ -47,9 +47,11 @@ COORDINATES = (
     ),
     span(
         "sizes with a side",
-        r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)\s?(?:\"|″|”|''|in\.?)\s?([WDHL])\b(\s?[x×]\s?(?=\d))?",
+        r"(?<![\w.])(\d{1,3}(?:\.\d{1,3})?)\s?(?:\"|″|”|''|in\.?)\s?"
+        r"([WDHL]|(?<![\s\w.])[wdhl])\b(\s?[x×]\s?(?=\d))?",
         lambda match: (
-            f"{_unit(match[1], 'inch', 'inches')} {_SIDES[match[2]]}{' by ' if match[3] else ''}"
+            f"{_unit(match[1], 'inch', 'inches')} {_SIDES[match[2].upper()]}"
+            f"{' by ' if match[3] else ''}"
         ),
     ),
     span(

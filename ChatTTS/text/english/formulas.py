@@ -82,6 +82,7 @@ FORMULAS = (
         rf"\s?(?<![=-])({either(_COMPARED)})(?![=>])\s?",
         lambda match: f" {_COMPARED[match[1]]} ",
     ),
+    span("lines of equals signs", r"={4,}", " "),
     # Two elements or more with a number among them, a gas, or one of a few without a number. "B2B"
     # is no formula.
     span(

@@ -12,17 +12,18 @@ from .amounts import NUMBER
 _PREFIXES = {
     " ": "", "k": "kilo", "M": "mega", "G": "giga", "T": "tera", "P": "peta", "h": "hecto",
     "d": "deci", "c": "centi", "m": "milli", "µ": "micro", "μ": "micro", "n": "nano", "p": "pico",
+    "u": "micro",
 }  # fmt: skip
 # Units, with the prefixes that people write before them; a space stands for none.
 _METRIC = {
     "m": ("{}meter", " kdcmµμn"), "m2": ("square {}meter", " kcm"), "m3": ("cubic {}meter", " kcm"),
-    "g": ("{}gram", " kmµμn"), "l": ("{}liter", " dcmµμ"), "L": ("{}liter", " dmµμ"),
+    "g": ("{}gram", " kmµμun"), "l": ("{}liter", " dcmµμ"), "L": ("{}liter", " dmµμ"),
     "s": ("{}second", " mµμn"), "Hz": ("{}hertz", " kMGT"), "W": ("{}watt", " mµμkMG"),
     "Wh": ("{}watt hour", " kMGT"), "V": ("{}volt", " mµμk"), "A": ("{}ampere", "mµμ"),
     "Ah": ("{}ampere hour", " m"), "N": ("{}newton", " k"), "Nm": ("{}newton meter", " "),
     "J": ("{}joule", " kM"), "eV": ("{}electronvolt", " kMGT"), "cal": ("{}calorie", " k"),
     "Pa": ("{}pascal", " hkM"), "mol": ("{}mole", " mµμ"), "Ω": ("{}ohm", " kM"),
-    "F": ("{}farad", "µμnp"), "H": ("{}henry", "mµμ"), "B": ("{}byte", "kMGTP"),
+    "F": ("{}farad", "µμunp"), "H": ("{}henry", "mµμu"), "B": ("{}byte", "kMGTP"),
     "b": ("{}bit", "kMG"), "bit": ("{}bit", "kMG"),
 }  # fmt: skip
 _SIMPLE = {
@@ -84,9 +85,11 @@ UNITS = (*_SIMPLE, *_QUOTIENTS)
 # "sq. ft." has stops.
 UNIT = either(UNITS).replace("\\ ", r"\.?\s")
 DIVISOR = either(DIVISORS)
+# What a part stands, behind another value of it: "100nF/50V", "5A/250V".
+_RATED = r"\d{1,4}(?:\.\d)?\s?[mkM]?(?:V|A|W|Hz|Ω)\b"
 _UNIT = (
     rf"(?P<join>[\s-]?)(?P<unit>{UNIT})"
-    rf"(?:\.?\s?/\s?(?P<count>(?<!%/)(?<!% / )[\d,]{{1,6}}\s?)?"
+    rf"(?:\.?\s?/\s?(?!{_RATED})(?P<count>(?<!%/)(?<!% / )[\d,]{{1,6}}\s?)?"
     rf"(?P<divisor>{DIVISOR})(?:\s?/\s?(?P<second>{DIVISOR}))?)?"
     r"(?![\w']|/[A-Za-z]{1,4}\b|\.[A-Za-z]\b)"
 )
@@ -145,9 +148,11 @@ def _say_unit(match: re.Match[str], is_one: bool) -> str:
 
 def _counted_divisor(count: str, divisor: str) -> str:
     said = DIVISORS[divisor]
-    if not (count := count.strip()):
-        return said
-    return f"{english_number(count)} {said if count == '1' else _plural(said)}"
+    return _amount(count.strip(), said) if count else said
+
+
+def _amount(number: str, unit: str) -> str:
+    return f"{english_number(number)} {unit if number == '1' else _plural(unit)}"
 
 
 def _plural(unit: str) -> str:
@@ -170,6 +175,12 @@ MEASURES = (
         rf"(?:(?<![A-Za-z0-9^])|(?<=\d[x×]))(?<!\d[:.])(?<!\^-)(?<![a-z]s/)(?P<number>{NUMBER})(?P<scale>{_SCALE})?{_UNIT}",
         _say_measure,
     ),
+    span(
+        "amperes of a part",
+        rf"(?<![\w.])({NUMBER})\s?A(?=/\d)|(?<=V/)({NUMBER})\s?A\b",
+        lambda match: _amount(match[1] or match[2], "ampere"),
+    ),
+    span("ratings", rf"(?<=[A-Za-zΩ])\s?/\s?(?={_RATED})", ", "),
     # "5/day", "3 calls/10 s", "6 ergs/s/cm2", "7:30 min/mi"
     span(
         "per unit",

@@ -88,8 +88,8 @@ _CUT_OFF = re.compile(r"[a-z]{3,6}(?:[vjq]|(?P<end>[b-df-hj-np-tvxz][b-df-hj-np-
 
 def is_abbreviation(word: str) -> bool:
     """Return whether a word of letters is short, no word that is known, and not in capitals."""
-    low = word.lower()
-    if word.isupper() or low in _WORDS or (low.endswith("s") and low[:-1] in _WORDS):
+    low = word.lower()  # a plural has four letters or more: "ins" is none
+    if word.isupper() or low in _WORDS or (low.endswith("s") and low[2:-1] and low[:-1] in _WORDS):
         return False
     if 2 <= len(word) <= _LONGEST or has_no_vowel(word):
         return True

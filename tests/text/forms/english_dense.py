@@ -200,6 +200,39 @@ def sheets(rng: random.Random) -> Iterator[Form]:
     yield Form("sheet", f"App. No. {n}", f"application number {said}")
     yield Form("sheet", f"x-{n}", f"x minus {said}")
     yield Form("sheet", "AgCl(s)", "a g c l solid")
+    yield Form("sheet", f'{n}"w x 4"d', f"{said} inches wide by four inches deep")
+    yield Form("sheet", "it was sent. to him", "it was sent to him")
+    yield Form("sheet", "an ins. card", "an ins(urance)? card")
+    yield Form("sheet", "if a !== b", "if a (is not|does not equal) b")
 
 
-MAKERS = (recipes, commands, clocks, days, laws, sciences, places, finances, medicines, sheets)
+def ratings(rng: random.Random) -> Iterator[Form]:
+    """Yield what parts stand: two values of one part, and not so much for so much."""
+    n, volts = rng.randint(2, 9), rng.randint(12, 99)
+    said, high = cardinal(n), cardinal(volts)
+    between = "(slash |at )?"
+    yield Form(
+        "rating", f"{n}0nF/{volts}V", f"{cardinal(n * 10)} nanofarads {between}{high} volts", True
+    )
+    yield Form("rating", f"{n}uF/{volts}V", f"{said} microfarads {between}{high} volts", True)
+    yield Form("rating", f"{volts}V/{n}A", f"{high} volts {between}{said} amp(ere)?s", True)
+    yield Form("rating", f"{n}A/{volts}V", f"{said} amp(ere)?s {between}{high} volts", True)
+    yield Form("rating", f"{n} g/100 g", f"{said} grams per (one )?hundred grams")
+
+
+def designations(rng: random.Random) -> Iterator[Form]:
+    """Yield numbers that are names behind letters or a noun."""
+    four, five, n = rng.randint(1011, 9989), rng.randint(10101, 98989), rng.randint(1, 5)
+    yield Form("designation", f"LW {four} to Oslo", f"l w {pairs(four)} to oslo")
+    yield Form("designation", f"BA {four}", f"b a {pairs(four)}")
+    yield Form("designation", f"R{n} 3:34", f"(round|r) {cardinal(n)} three thirty four", True)
+    yield Form("designation", f"ZIP {five}", f"zip {digits(str(five))}")
+    yield Form("designation", f"Order {five} shipped", f"order {digits(str(five))} shipped")
+    yield Form("designation", f"invoice {five}", f"invoice {digits(str(five))}")
+    yield Form("designation", f"{five} people", f"{cardinal(five)} people")
+
+
+MAKERS = (
+    recipes, commands, clocks, days, laws, sciences, places, finances, medicines, sheets, ratings,
+    designations,
+)  # fmt: skip

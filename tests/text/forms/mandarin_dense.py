@@ -35,6 +35,13 @@ def _keys(rng: random.Random) -> Iterator[Form]:
     yield Form("号码", f"{b[0]}/{c[0]}号线", f"{han(int(b[0]))}{han(int(c[0]))}号线", True)
     yield Form("号码", "92#汽油", "九(十)?二号汽油")
     yield Form("号码", "返回404", "返回四零四")
+    yield Form(
+        "号码",
+        f"6ES7-{a}-1AG{b[:2]}",
+        f"六ES七(杠)?{han_call(a)}(杠)?{han_call('1')}AG{han_call(b[:2])}",
+        True,
+    )
+    yield Form("号码", f"编码AB-12-{a}", f"编码AB(杠)?{han_call('12')}(杠)?{han_call(a)}", True)
     yield Form("号码", f"C幢12-{a[0]}", f"c幢十二(杠|之)?{han(int(a[0]))}")
 
 
@@ -78,6 +85,7 @@ def _records(rng: random.Random) -> Iterator[Form]:
     yield Form("记录", f"KDA {a}/{b}/{a + 1}", f"KDA{han(a)}杠?{han(b)}杠?{han(a + 1)}", True)
     yield Form("记录", f"梅西{a + 50}'破门", f"梅西第?{han(a + 50)}分钟?破门")
     yield Form("记录", f"女双决赛{a}:19,19:{a}", f"女双决赛{han(a)}比十九十九比{han(a)}", True)
+    yield Form("记录", f"满血{b}00/{b}00", f"满血{han(b * 100)}(分之|，|斜杠){han(b * 100)}", True)
     yield Form("记录", f"({a}-7,{b}-11)", f"{han(a)}比七{han(b)}比十一", True)
     yield Form(
         "记录",

@@ -112,5 +112,10 @@ TIMES = (
         rf"(?ia){_ALONE}(?P<hour>\d{{1,2}})(?:[:：](?P<minute>\d{{2}}))?\s?(?P<half>[ap])\.?m\b\.?",
         _half,
     ),
+    span(
+        "times to times of another part of the day",
+        r"(?<=\d[:：][0-5]\d)\s?[-–—~～]\s?(?=次日|翌日|第二天|凌晨|早上?|上午|中午|下午|晚上?)",
+        "到",
+    ),
     span("times of day", rf"{_ALONE}{CLOCK}{_END}", say_clock),
 )

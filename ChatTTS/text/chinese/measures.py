@@ -206,6 +206,9 @@ MEASURES = (
         r"图|卷积|池化|数组|扫描|视觉|点云|网络|层)",
         "天",
     ),
+    span(
+        "intervals of doses", r"(?a)\b[qQ](\d{1,2})h\b", lambda match: f"每{spoken(match[1])}小时"
+    ),
     span("terms in years", r"(?<=\d)Y(?![A-Za-z\d])", "年期"),
     span("amperes", r"(?:(?<=\.\d)|(?<=\.\d\d))A(?![A-Za-z\d-])", "安"),
     span(

@@ -39,6 +39,8 @@ _TRAILING = {
     "tpke": "turnpike", "bdrm": "bedroom", "cts": "courts", "pkg": "package",
 }  # fmt: skip
 
+_TIMES = ("sec", "min", "hr", "wk", "mo", "yr")  # so do these
+
 _READINGS = {**_LEADING, **_TRAILING}
 _DOTTED = re.compile(r"(?<![A-Za-z.])(?:[A-Za-z]\.){2,}")
 
@@ -91,7 +93,7 @@ def ends_sentence(text: str, stop: int, end: int) -> bool:
     key = word.lower()
     if key in _LEADING or (word == "v" and _PARTIES.search(before)):
         return False
-    if key in _TRAILING and (key != "al" or before.endswith("et al")):
+    if word in _TIMES or (key in _TRAILING and (key != "al" or before.endswith("et al"))):
         return following[1].isupper() and not _NO_OPENER.match(text, following.start(1))
     if key in MONTHS:
         return not following[1].isdigit()

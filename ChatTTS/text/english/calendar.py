@@ -133,7 +133,7 @@ DATES = (
     span(
         "days behind their month",
         rf"\b{_MONTH}\s{_DAY}(?:(?:\sto\s|\s?[-–]\s?)(?P<last>\d\d?)(?!\w|[:.]\d|\s?[ap]\.?m))?"
-        rf"(?:{_BEFORE_YEAR}{_YEAR})?(?P<to>\s?[-–]\s?(?=[A-Z][a-z]{{2,8}}\.?\s\d))?",
+        rf"(?:{_BEFORE_YEAR}{_YEAR})?(?P<to>\s?[-–]\s?(?=(?:[A-Z][a-z]{{2,8}}\.?,?\s){{1,2}}\d))?",
         _month_first,
     ),
     span(
@@ -165,7 +165,8 @@ DAYS_AND_MONTHS = (
         rf"\b(?:Tues?|Wed|Thu(?:rs?)?|Fri)\b(?:\.(?=,|\s[a-z\d@(&]|,?\s(?:{_AFTER_WEEKDAY})))?"
         rf"|\bMon\b(?:\.(?=,)|\.?(?=,?\s(?:{_AFTER_WEEKDAY}|to\b|and\b|-)))"
         rf"|\b(?:Sat|Sun)\b\.?(?=,?\s(?:{_AFTER_WEEKDAY}))|(?<=\bto )(?:Mon|Sat|Sun)\b"
-        r"|(?<=[a-z,)] )(?<!the )(?:Mon|Sat|Sun)(?:\.(?=\s[a-z])|(?=\.\s{0,8}\Z))",
+        r"|(?<=[a-z,)] )(?<!the )(?:Mon|Sat|Sun)"
+        r"(?:\.(?=\s[a-z])|(?=\.\s{0,8}\Z|\s(?:closed|open|only)\b))",
         lambda match: WEEKDAYS[match[0].rstrip(".").lower()],
         without_digits=True,
     ),

@@ -18,8 +18,10 @@ def _clock(match: re.Match[str]) -> str:
     if (hour > 24 and not is_race) or int(minute) > 59 or int(match["second"] or 0) > 59:
         return match[0].replace(":", " to ")
     if match["part"]:
-        second = english_number(f"{int(match['second'])}.{match['part']}")
-        return f"{say_hour(hour, minute)} and {second} seconds"
+        second = english_number(f"{int(match['second'])}.{match['part']}") + " seconds"
+        if hour:
+            return f"{say_hour(hour, minute)} and {second}"
+        return f"{counted(int(minute), 'minute')} and {second}" if int(minute) else second
     if match["second"]:
         numbers = zip((hour, minute, match["second"]), ("hour", "minute", "second"), strict=True)
         hours, minutes, seconds = (counted(int(number), unit) for number, unit in numbers)

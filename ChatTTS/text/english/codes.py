@@ -59,6 +59,8 @@ def _named(match: re.Match[str]) -> str | None:
     words, part = before(match) + sign, match["part"]
     if _NAMED.search(words) and len(number) > 2 and not part:
         return f"{'number ' if sign else ''}{english_digits(number)}"
+    if sign and len(number) > 5 and not part:
+        return f"number {english_digits(number)}"
     if (
         len(number) > 4
         and _FILED.search(words)
@@ -75,7 +77,9 @@ def _named(match: re.Match[str]) -> str | None:
 def _model(match: re.Match[str]) -> str:
     """Return "DDR5-5600" with its second number in pairs."""
     number = match[2]
-    return f"{match[1]} {say_in_pairs(number) if len(number) in (3, 4) else number}"
+    if len(number) > 4:
+        return f"{match[1]} {english_digits(number)}"
+    return f"{match[1]} {say_in_pairs(number) if len(number) > 2 else number}"
 
 
 CODES = (
@@ -158,6 +162,13 @@ CODES = (
         r"\b([A-Z])-?([1-9]\d\d)(?![\w.,-]*\d|\w)((?=\s\d))?",
         # A number behind it is another one: "A100 80GB".
         lambda match: f"{match[1]} {say_in_pairs(match[2])}{'' if match[3] is None else ','}",
+    ),
+    # "SpO2 99%": two numbers, but for a year behind its quarter.
+    span("numbers behind a name", r"(?<=[A-Za-z]\d) (?=\d)(?<!\b[QH]\d )", ", "),
+    span(
+        "networks without wires",
+        r"\b802\.(1?\d)([a-z]{1,2})\b",
+        lambda match: f"eight o two point {english_number(match[1])} {' '.join(match[2])}",
     ),
     span(
         "calls",  # foo.bar() and my_function()

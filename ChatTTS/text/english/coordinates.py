@@ -57,7 +57,7 @@ COORDINATES = (
     span(
         "feet and inches",
         rf"(?<![\w.'])(?P<feet>\d{{1,3}}){_PRIME}"
-        rf"(?:\s?(?P<inches>\d{{1,2}}(?:\.\d)?)(?:″|\"|''|(?=\s+tall))|{_LONG})",
+        rf"(?:[\s-]?(?P<inches>\d{{1,2}}(?:\.\d)?)(?:″|\"|''|(?=\s+tall))|{_LONG})",
         _say_feet,
     ),
     span("heights in feet", r"(?:(?<=\d,\d{3})|(?<=\d\.\d))['′](?!\w)", " feet", behind=_UNQUOTED),

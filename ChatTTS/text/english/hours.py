@@ -59,7 +59,7 @@ HOURS = (
     span(
         "halves in one letter",
         r"(?<![\w:.])(?P<hour>1[0-2]|[1-9])(?::(?P<minute>[0-5]\d)\s?|(?:(?<=@\d)|(?<=@ \d)|"
-        r"(?<=\bat \d)|(?<=\bto \d)|(?<=-\d)|(?<=@\d\d)|(?<=@ \d\d)|(?<=\bat \d\d)|"
+        r"(?<=\bat \d)|(?<=\bto \d)|(?<=-\d)|(?<=[ap]-\d\d)|(?<=@\d\d)|(?<=@ \d\d)|(?<=\bat \d\d)|"
         r"(?=[ap][-–]\d{1,2}(?::\d\d)?[ap]\b)))"
         r"(?P<half>[ap])(?!\w|[.'’]\w)",
         lambda match: say_hour(int(match["hour"]), match["minute"] or "00", f" {match['half']} m"),

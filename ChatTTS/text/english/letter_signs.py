@@ -23,6 +23,7 @@ LETTER_SIGNS = (
         lambda match: f"{match[1]} {_ACCIDENTALS[match[2]]}",
         without_digits=True,
     ),
+    span("bars between fields", r"(?<=[\w.)%\"]) \| (?=\w)", ", ", without_digits=True),
     span(
         "signs of geometry and logic",
         f"[{''.join(_SHAPES)}]",

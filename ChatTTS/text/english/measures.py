@@ -91,7 +91,7 @@ _UNIT = (
     rf"(?P<join>[\s-]?)(?P<unit>{UNIT})"
     rf"(?:\.?\s?/\s?(?!{_RATED})(?P<count>(?<!%/)(?<!% / )[\d,]{{1,6}}\s?)?"
     rf"(?P<divisor>{DIVISOR})(?:\s?/\s?(?P<second>{DIVISOR}))?)?"
-    r"(?![\w']|/[A-Za-z]{1,4}\b|\.[A-Za-z]\b)"
+    r"(?![\w']|/[A-Za-z]{1,4}\b|\.[A-Za-z]\b)(?:\.(?=\s[a-z]))?"
 )
 _SCALE = r"\s(?:thousand|[mbtr]+illion)"
 # What other classes say: fractions, scales and foreign groups of digits.

@@ -84,8 +84,14 @@ PLACES = (
         lambda match: STATES[match[1]] + (f" {english_number(match[2])}" if match[2] else ""),
         without_digits=True,
     ),
-    span("counties", rf"\bCo\.(?=,\s(?:{either(_STATES)}|{_CODES})\b)", "county"),
+    span("counties", rf"\bCo\.(?=,\s(?:{either(_STATES)}|{_CODES})\b)|\bCo\.(?=\sR[do])", "county"),
     span("a city in a district", r"\bWash\.(?=,? D\.?C\b)", "Washington"),
+    span(
+        "ways of a road",
+        r"(?<=\d\s)([NSEW])(B?)\b(?!\.[A-Za-z])",
+        lambda match: WAYS[match[1]] + ("bound" if match[2] else ""),
+        behind=r"\b(?:Hwy|Highway|Rte?|Route|Interstate|Rd)\.?\s\d{1,3}\s\Z",
+    ),
     span(
         "roads",
         r"\b(?P<road>(?:I|US)(?=-)|SR|CR)[- ]?(?P<number>\d{1,3})\b(?!-\d)"

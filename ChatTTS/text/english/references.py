@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_digits, english_number, english_ordinal
+from ..numbers import english_digits, english_number, english_ordinal, english_year
 from ..readers import either
 from ..spans import span
 from .abbreviations import ends_sentence
@@ -88,6 +88,14 @@ REFERENCES = (
         r"(?i)(?<![\w:-])(?:\d{1,2}:)?\d{2}-(?:cv|cr|mc|md|mj|bk|ap|civ|crim)-\d{2,6}"
         r"(?:-[A-Z]{1,5}){0,4}(?![\w-])",
         _say_case,
+    ),
+    span(
+        "standards",
+        r"\b(ISO(?:/IEC)?|IEC|EN|DIN|BS) (\d{3,5})(?:-(\d{1,2}))?:((?:19|20)\d\d)\b",
+        lambda match: (
+            f"{match[1].replace('/', ' ')} {say_in_pairs(match[2])}"
+            f"{f' dash {english_number(match[3])}' if match[3] else ''}, {english_year(match[4])}"
+        ),
     ),
     span(
         "parts of figures",

@@ -6,8 +6,8 @@ from ..readers import either
 from ..spans import span
 
 _WORDS = {
-    "w/o": "without", "w/": "with", "b/c": "because", "h/o": "history of", "s/p": "status post",
-    "d/c": "discontinue", "r/o": "rule out", "p/w": "presents with",
+    "w/o": "without", "w/in": "within", "w/": "with", "b/c": "because", "h/o": "history of",
+    "s/p": "status post", "d/c": "discontinue", "r/o": "rule out", "p/w": "presents with",
     "f/u": "follow up", "n/a": "not applicable",
     "m/l": "more or less", "v/v": "by volume", "w/w": "by weight", "w/v": "weight by volume",
     "y/y": "year over year", "yr/yr": "year over year", "year/year": "year over year",
@@ -23,7 +23,7 @@ SLASHED = (
     span(
         "words with a slash",
         rf"(?<![\w/])(?:(?i:{either(set(_WORDS) - {'w/'})})(?![\w/])|w/(?=\s))",
-        lambda match: None if match[0] in ("W/W", "M/M") else _WORDS[match[0].lower()],
+        lambda match: None if match[0] in ("W/W", "M/M", "M/L") else _WORDS[match[0].lower()],
     ),
     span("three letters", r"(?<![\w/])([A-Za-z])/([A-Za-z])/([A-Za-z])(?![\w/])", r"\1 \2 \3"),
     span("openings of a lens", r"(?<=(?<![\w°])[fF])/(?=\d)", " "),

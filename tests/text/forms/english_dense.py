@@ -230,9 +230,44 @@ def designations(rng: random.Random) -> Iterator[Form]:
     yield Form("designation", f"Order {five} shipped", f"order {digits(str(five))} shipped")
     yield Form("designation", f"invoice {five}", f"invoice {digits(str(five))}")
     yield Form("designation", f"{five} people", f"{cardinal(five)} people")
+    yield Form("designation", f"chip #98511{five}", f"chip number {digits(f'98511{five}')}")
+    yield Form("designation", f"SpO2 9{n}% on", f"spo two ninety {cardinal(n)} percent on", True)
+    yield Form(
+        "designation",
+        "ISO 9001:2015",
+        "i s o (nine thousand one|ninety o one) twenty fifteen",
+        True,
+    )
+    yield Form("designation", f"Hwy 10{n} N", f"highway {pairs(100 + n)} north")
+
+
+def notices(rng: random.Random) -> Iterator[Form]:
+    """Yield what classifieds, shops, subtitles and drawings write."""
+    n = rng.randint(2, 9)
+    said = cardinal(n)
+    yield Form(
+        "notice",
+        f"Fri-Sat 11a-1{n % 3}p here",
+        f"friday to saturday eleven a m to {cardinal(10 + n % 3)} p m here",
+    )
+    yield Form("notice", f"it ships w/in {n} hrs. too", f"it ships within {said} hours too")
+    yield Form("notice", f"a {n}0lb. bag", f"an? {cardinal(n * 10)} pounds? bag")
+    yield Form(
+        "notice",
+        f"00:0{n}:23,450",
+        f"{said} minutes (and )?twenty three point four five zero seconds",
+    )
+    yield Form(
+        "notice",
+        f"Nov 21 - Mon, Dec {n}",
+        f"november twenty first to monday december {ordinal(n)}",
+        True,
+    )
+    yield Form("notice", f"{n}'-6\"", f"{said} (feet|foot) six( inches)?")
+    yield Form("notice", f"Beds: {n} | Baths: 2", f"beds {said} baths two", True)
 
 
 MAKERS = (
     recipes, commands, clocks, days, laws, sciences, places, finances, medicines, sheets, ratings,
-    designations,
+    designations, notices,
 )  # fmt: skip

@@ -59,6 +59,8 @@ def _days(rng: random.Random) -> Iterator[Form]:
     yield Form("日子", "汉朝（前202—220）", "汉朝前二零二[到至]二二零", True)
     yield Form("日子", f"他是8{d % 9 + 1}年的", f"他是八{han(d % 9 + 1)}年的")
     yield Form("日子", f"提前{d}-{d + 2}年", f"提前{han(d)}[到至]{han(d + 2)}年")
+    yield Form("日子", f"22:00-次日{m}:00", f"二十二点[到至]次日{'两' if m == 2 else han(m)}点")
+    yield Form("日子", f"每次q{m}h服", f"每次每{'两' if m == 2 else han(m)}(个)?小时服")
     yield Form("日子", f"配速{m}'{d}\"", f"配速{han(m)}分{han(d)}秒")
     yield Form("日子", f"半马1:{d + 30}", f"半马一小时{han(d + 30)}分")
 

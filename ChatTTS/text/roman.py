@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .numbers import english_number, english_ordinal
+from .spans import span
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 # Each part may be empty, but not all of them: "ID" begins with a numeral's letter and is none.
@@ -29,41 +30,15 @@ _NUMBERED = (
     "Super Bowl|Season|Unit|Lesson|Canto|Episode|Schedule|Annex|Tier|Category|Mark|Type|Class"
 )
 
-# "King George V", but not "King George I met".
-_RULER = re.compile(
-    rf"\b(?:(?:{_TITLES}) [A-Z][a-z]+|(?:{_RULERS}))\s(?:(?P<long>{LONGER}|V|X)\b|"
-    rf"I(?=\s(?:of|was|and|is)\b|['’]s\b|[,.;)]|$))"
-)
-_NUMBERED_PART = re.compile(rf"\b(?:{_NUMBERED}|{_NUMBERED.upper()})\s({LONGER}|[IVX])\b")
-_AGE = re.compile(rf"\b({LONGER}|[VX])(?=\s(?:century|centuries|dynasty|Olympiad)\b)")
-_AFTER_NAME = re.compile(rf"\b([A-Z][a-z]+) ({LONGER})\b")
-_ALONE = re.compile(rf"(?=[IVX]{{2}}){NUMERAL}")
-_MOST_AFTER_NAME = 20  # beyond it a word of these letters is rather an abbreviation
+_AFTER_A_NAME = 20  # beyond it a word of these letters is rather an abbreviation
 
 
-def read_roman(text: str) -> str:
-    """Return English ``text`` with its roman numerals as words."""
-    if _ALONE.fullmatch(alone := text.strip()):
-        return _number(alone)
-    text = _RULER.sub(_ruler, text)
-    text = _NUMBERED_PART.sub(lambda match: match[0][: -len(match[1])] + _number(match[1]), text)
-    text = _AGE.sub(lambda match: english_ordinal(str(value_of(match[1]))), text)
-    return _AFTER_NAME.sub(_after_name, text)
+def _number(match: re.Match[str]) -> str:
+    return english_number(str(value_of(match[0])))
 
 
-def _ruler(match: re.Match[str]) -> str:
-    name, _, numeral = match[0].rpartition(" ")
-    return f"{name} the {english_ordinal(str(value_of(numeral)))}"
-
-
-def _after_name(match: re.Match[str]) -> str:
-    if value_of(match[2]) > _MOST_AFTER_NAME:
-        return match[0]
-    return f"{match[1]} {_number(match[2])}"
-
-
-def _number(numeral: str) -> str:
-    return english_number(str(value_of(numeral)))
+def _ordinal(match: re.Match[str]) -> str:
+    return english_ordinal(str(value_of(match[0])))
 
 
 def value_of(numeral: str) -> int:
@@ -72,3 +47,28 @@ def value_of(numeral: str) -> int:
         -value if value < following else value
         for value, following in zip(values, [*values[1:], 0], strict=True)
     )
+
+
+ROMAN = (
+    span("numerals alone", rf"\A(?=[IVX]{{2}}){NUMERAL}\Z", _number),
+    # "King George V", but not "King George I met".
+    span(
+        "rulers",
+        rf"(?<=[a-z]\s)(?:{LONGER}\b|[VX]\b|I(?=\s(?:of|was|and|is)\b|['’]s\b|[,.;)]|$))",
+        lambda match: f"the {_ordinal(match)}",
+        behind=rf"\b(?:(?:{_TITLES}) [A-Z][a-z]+|(?:{_RULERS}))\s\Z",
+    ),
+    span(
+        "numbered parts",
+        rf"(?:{LONGER}|\b[IVX])\b",
+        _number,
+        behind=rf"\b(?:{_NUMBERED}|{_NUMBERED.upper()})\s\Z",
+    ),
+    span("ages", rf"\b(?:{LONGER}|[VX])(?=\s(?:century|centuries|dynasty|Olympiad)\b)", _ordinal),
+    span(
+        "numerals behind a name",
+        rf"(?<=[a-z] ){LONGER}\b",
+        lambda match: _number(match) if value_of(match[0]) <= _AFTER_A_NAME else None,
+        behind=r"\b[A-Z][a-z]+ \Z",
+    ),
+)

@@ -7,7 +7,8 @@ from itertools import product
 import pytest
 
 from ChatTTS.text.chinese import read_chinese
-from ChatTTS.text.roman import read_roman
+from ChatTTS.text.roman import ROMAN
+from ChatTTS.text.spans import read_spans
 
 ACRONYMS = [*map("".join, product("IVXLCDM", "IVXLCDM", ("", "A", "P", "SO", "IL", "5")))]
 
@@ -27,7 +28,7 @@ ACRONYMS = [*map("".join, product("IVXLCDM", "IVXLCDM", ("", "A", "P", "SO", "IL
     ],
 )
 def test_numerals_are_read_and_acronyms_stay(text: str, words: str) -> None:
-    assert read_roman(text) == words
+    assert read_spans(text, ROMAN, " ") == words
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_numerals_are_read_and_acronyms_stay(text: str, words: str) -> None:
 )
 def test_no_acronym_stops_a_reading(frame: str) -> None:
     for acronym in ACRONYMS:
-        assert read_roman(frame.format(acronym)).strip()
+        assert read_spans(frame.format(acronym), ROMAN, " ").strip()
 
 
 def test_in_chinese_no_acronym_stops_a_reading() -> None:

@@ -82,7 +82,9 @@ def test_patterns_that_need_a_digit(pattern: str, needs: bool) -> None:
     assert needs_digit(parser.parse(pattern)) == needs
 
 
-@pytest.mark.parametrize("classes", [english._SPANS, chinese._SPANS], ids=["en", "zh"])
+@pytest.mark.parametrize(
+    "classes", [english._SPANS, english._PLAIN, chinese._SPANS], ids=["en", "en plain", "zh"]
+)
 def test_exactly_the_classes_that_need_a_digit_are_not_looked_for_without_one(
     classes: tuple[SpanClass, ...],
 ) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from ..numbers import english_number, read_long_runs
 from ..readers import Reader, read_all
-from ..roman import read_roman
+from ..roman import ROMAN
 from ..signs import name_emoji, name_greek
 from ..spans import read_spans
 from .abbreviations import ABBREVIATIONS
-from .amounts import AMOUNTS, BESIDE_LETTERS, NUMBERS
+from .amounts import AMOUNTS, NUMBERS
 from .calendar import DATES, DAYS_AND_MONTHS, DECADES, NUMERIC_DATES, YEARS
 from .chess import CHESS
 from .clock import CLOCK, DURATIONS
@@ -40,7 +40,7 @@ from .references import REFERENCES
 from .scores import SCORES
 from .slashed import SLASHED
 from .streets import STREETS
-from .symbols import INITIALS, SIGNS_AT_NUMBERS, SYMBOLS, unquote_numbers
+from .symbols import INITIALS, SIGNS, SYMBOLS, unquote_numbers
 from .temperatures import TEMPERATURES
 from .terms import TERMS
 from .timestamps import TIMESTAMPS
@@ -91,8 +91,9 @@ _SPANS = (
     *ABBREVIATIONS,
     *FORMULAS,
 )
+# What is of no class, and the numbers in the words of a span: "one hundred over 60".
+_PLAIN = (*SIGNS, *ROMAN, *INITIALS, *YEARS, *NUMBERS, *SYMBOLS)
 
-# The order counts: a measure must be read before a number.
 _READERS = (
     Reader(
         "very long numbers",
@@ -104,13 +105,7 @@ _READERS = (
     Reader("quotes at numbers", unquote_numbers, needs_digits=True),
     Reader("spans", lambda text: read_spans(text, _SPANS, " ")),
     Reader("Greek letters", lambda text: name_greek(text, "en")),
-    Reader("signs at numbers", SIGNS_AT_NUMBERS),
-    Reader("roman numerals", read_roman),
-    Reader("letters beside digits", BESIDE_LETTERS, needs_digits=True),
-    Reader("initials", INITIALS),
-    Reader("years", YEARS, needs_digits=True),
-    Reader("numbers", NUMBERS, needs_digits=True),
-    Reader("symbols", SYMBOLS),
+    Reader("letters, numbers and signs", lambda text: read_spans(text, _PLAIN, " ")),
 )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_digits, english_number
-from ..readers import Rule, rule
-from ..spans import span
+from ..spans import before, span
 
 # Bounded, so that a run of digits is not looked at from each of its places: longer runs are read
 # digit by digit before.
@@ -57,11 +56,16 @@ AMOUNTS = (
         _scaled,
     ),
 )
-BESIDE_LETTERS: list[Rule] = [
-    rule(
-        r"(?<=[A-Za-z])\d{4,}|(?<!\d)\d{5,19}(?=[A-Z])(?<!00)",
-        lambda match: f" {english_digits(match[0])} ",
+NUMBERS = (
+    span(
+        "digits beside letters",
+        r"(?<=[A-Za-z])\d{4,20}(?:\.\d{1,20})?|(?<![\d.])\d{5,19}(?=[A-Z])(?<!00)",
+        lambda match: " point ".join(map(english_digits, match[0].split("."))),
     ),
-    rule(r"(?<=[A-Za-z])-?(?=\d)|(?<=\d)-?(?=[A-Za-z])", " "),
-]
-NUMBERS: list[Rule] = [rule(NUMBER, lambda match: f" {english_number(match[0])} ")]
+    span("hyphens beside letters", r"(?<=[A-Za-z])-(?=\d)|(?<=\d)-(?=[A-Za-z])", " "),
+    span(
+        "numbers",
+        NUMBER,
+        lambda match: " " * (before(match, 1) == "'") + english_number(match[0]),  # AC'97
+    ),
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..numbers import english_number, english_ordinal, english_year
-from ..readers import Rule, either, rule
+from ..readers import either
 from ..spans import span
 
 MONTH_NAMES = (
@@ -34,6 +34,7 @@ _MONTH = (
 )
 _DAY = r"(?P<day>0?[1-9]|[12]\d|3[01])(?:st|nd|rd|th)?(?:\b|(?<=[dht])(?=[A-Z]))(?![:.,]\d)"
 _YEAR = r"(?P<year>(?:1[1-9]|20)\d\d)\b"
+_IS_YEAR = re.compile(r"(?:1[1-9]|20)\d\d")
 _BEFORE_YEAR = r"(?:,\s?|\s)"
 
 
@@ -97,6 +98,11 @@ def _day(match: re.Match[str]) -> str:
 def _decade(match: re.Match[str]) -> str:
     words = _said_year(match[1] or match[2] or match[3] or match[4])
     return f"{words[:-1]}ies" if words.endswith("y") else f"{words}s"
+
+
+def say_number(number: str) -> str:
+    """Return a number of digits, as a year if it looks like one."""
+    return english_year(number) if _IS_YEAR.fullmatch(number) else english_number(number)
 
 
 def _said_year(year: str) -> str:
@@ -193,6 +199,10 @@ DECADES = (
         _decade,
     ),
 )
-YEARS: list[Rule] = [
-    rule(r"(?<![\w.,:])(?:1[1-9]|20)\d\d(?!\w|[.,:]\d)", lambda match: english_year(match[0]))
-]
+YEARS = (
+    span(
+        "years",
+        r"(?<![\w.,:])(?:1[1-9]|20)\d\d(?![\d_]|[.,:]\d)",
+        lambda match: english_year(match[0]),
+    ),
+)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from ..readers import Rule, rule
+from ..readers import either
+from ..spans import span
+from .calendar import say_number
 
 # Spelled out although they have a vowel; capitals without a vowel are always spelled out.
 _INITIALISMS = (
@@ -38,42 +40,54 @@ def _pair(match: re.Match[str]) -> str:
             word = " "
     elif first.isalpha() and second.isalpha():
         word = " "
-    return f"{first}{word}{second}"
+    return word.join(say_number(each) if each.isdigit() else each for each in (first, second))
 
 
-SIGNS_AT_NUMBERS: list[Rule] = [
-    rule(r"#\s?(?=\d|[A-Z]{1,2}-?\d)", " number "),
-    rule(r"#(?=\w)", " hashtag "),
-    rule(r"(?<![-=])[-=]+>", " "),
-    rule(r"(?<=[A-Z]);(?=[A-Z])", " "),  # TL;DR
-    rule(r"\A//|:\s?/(?!\w)|(?<=<)/|/(?=>)", " "),  # comments, faces and tags
-    rule(
+SIGNS = (
+    span("numbers with their sign", r"#\s?(?=\d|[A-Z]{1,2}-?\d)", " number "),
+    span("hashtags", r"#(?=\w)", " hashtag "),
+    span("arrows alone", r"(?<![-=])[-=]+>", " "),
+    span("capitals with a semicolon", r"(?<=[A-Z]);(?=[A-Z])", " "),  # TL;DR
+    span("strokes of comments, faces and tags", r"\A//|:\s?/(?!\w)|(?<=<)/|/(?=>)", " "),
+    span(
+        "rows with strokes",
         r"(?<![\w/.])\.?\d{1,9}(?:\.\d{1,9})?(?:/\.?\d{1,9}(?:\.\d{1,9})?){2,9}",
-        lambda match: match[0].replace("/", ", "),
+        lambda match: ", ".join(map(say_number, match[0].split("/"))),
     ),
-    rule(r"(?<![\w/.])([A-Za-z]|and|\d{1,4})/([A-Za-z]|or|\d{1,4})(?![\w/])", _pair),
-    rule(r"\s?/\s?", " slash "),
-    rule(r"(?<=[\w)\]]) \* (?=[\w(])|(?<=\d)\s?\*\s?(?=\d)", " times "),
-    rule(r"\*(?=[^\s*])|(?<=\d)\*(?!\*)", " star "),
-]
-INITIALS: list[Rule] = [
-    rule(
-        rf"\b([B-DF-HJ-NP-TV-XZ]{{2,4}}|{_INITIALISMS})s\b", lambda match: f"{' '.join(match[1])}'s"
+    span(
+        "pairs with a stroke",
+        r"(?<![\w/.])([A-Za-z]|and|\d{1,4})/([A-Za-z]|or|\d{1,4})(?![\w/]|\.\d)",
+        _pair,
+        without_digits=True,
     ),
-    rule(
-        rf"\b(?!{_NOT_SPELLED}\b)(?:[B-DF-HJ-NP-TV-XZ]{{2,5}}|{_INITIALISMS})\b"
-        r"|(?<=\b[Tt]he )US\b|\bAD(?= \d)|(?<=\d )(?:AD|B?CE)\b",
+    span("strokes", r"\s?/\s?", " slash "),
+    span("products", r"(?<=[\w)\]]) \* (?=[\w(])|(?<=\d)\s?\*\s?(?=\d)", " times ", True),
+    span("stars", r"\*(?=[^\s*])|(?<=[\d/])\*(?!\*)", " star ", True),
+)
+INITIALS = (
+    span(
+        "initials in the plural",
+        rf"(?<![^\W\d])([B-DF-HJ-NP-TV-XZ]{{2,4}}|{_INITIALISMS})s(?![^\W\d])",
+        lambda match: f"{' '.join(match[1])}'s",
+        without_digits=True,
+    ),
+    span(
+        "initials",
+        rf"(?<![^\W\d])(?!{_NOT_SPELLED}(?![^\W\d]))(?:[B-DF-HJ-NP-TV-XZ]{{2,5}}|{_INITIALISMS})"
+        r"(?![^\W\d])|(?<=\b[Tt]he )US\b|\bAD(?= \d)|(?<=\d )(?:AD|B?CE)\b",
         lambda match: " ".join(match[0]),
+        without_digits=True,
     ),
-]
-SYMBOLS: list[Rule] = [
-    rule("|".join(map(re.escape, _SYMBOLS)), lambda match: f" {_SYMBOLS[match[0]]} "),
+)
+SYMBOLS = (
+    span("symbols", either(_SYMBOLS), lambda match: f" {_SYMBOLS[match[0]]} "),
     # Arrows, signs of mathematics and currencies by their names in Unicode.
-    rule(
+    span(
+        "symbols by their names",
         r"[\u20a0-\u20cf\u2190-\u22ff\u27c0-\u27ff\u2900-\u2aff]",
         lambda match: f" {unicodedata.name(match[0], '').lower().removesuffix(' sign')} ",
     ),
-]
+)
 
 
 def unquote_numbers(text: str) -> str:

@@ -80,7 +80,8 @@ def _dates(rng: random.Random) -> Iterator[Form]:
     yield Form("时间", f"用时{hour}:{minute}", f"用时{han(hour)}分{han(minute)}秒")
     yield Form("时间", f"{hour}:{minute}:07", f"{clock}(零|〇)?七秒")
     yield Form("时间", f"{hour}pm", f"(下午|晚上){han(hour)}点")
-    yield Form("时间", f"周二{m:02}/{d:02}", f"周二{han(m)}月{han(d)}(日|号)")
+    # 二十 would be one number: a reader pauses.
+    yield Form("时间", f"周二{m:02}/{d:02}", f"周二{han(m)}月{han(d)}(日|号)", True)
 
 
 def _money(rng: random.Random) -> Iterator[Form]:

@@ -5,7 +5,7 @@ its programs run in the emulator of ``tests/ptx``, which tells what they carry o
 module of a process of its own, because a process declares its kernels either for Triton's
 interpreter or for a GPU:
 
-    python -m benchmarks.gpu.step_counts CAPABILITY FILE [--tiny]
+    python -m benchmarks.gpu.step_counts CAPABILITY FILE [--text] [--tiny]
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from triton.runtime.jit import JITFunction
 
 from ChatTTS.model.cuda import graphs
+from ChatTTS.model.draws import Pass
 from ChatTTS.model.kernels.cuda.ahead import Ahead
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from tests.ptx.formats import BITS
@@ -45,7 +46,7 @@ from .steps import load
 
 # Layers of the models that are counted: the last layer of the deeper one stands for all others.
 _DEPTHS = (2, 3)
-# Codes are embedded and drawn, so the number of text ids plays no part.
+# Where codes are embedded and drawn, the number of text ids plays no part.
 _TEXT_IDS = 400
 # Warps of the programs that are emulated; more than any launch has.
 _MOST_WARPS = 1 << 16
@@ -275,8 +276,12 @@ class _Repeated:
         self._work()
 
 
-def count(capability: int, scale: Scale) -> dict[str, list[dict[str, Any]]]:
-    """Return the launches of a step, by the number of sequences; see :class:`Launch`."""
+def count(capability: int, scale: Scale, kind: Pass) -> dict[str, list[dict[str, Any]]]:
+    """Return the launches of a step, by the number of sequences; see :class:`Launch`.
+
+    Args:
+        kind: what the step draws.
+    """
     counter = LaunchCounter(capability)
     counter.install()
     with (
@@ -285,7 +290,7 @@ def count(capability: int, scale: Scale) -> dict[str, list[dict[str, Any]]]:
         patch.object(graphs, "CudaRecorder", lambda *_, **__: _StepRecorder()),
         patch.object(Ahead, "of", counter.note_ahead),
     ):
-        less, more = (_counted_steps(counter, scale, layers) for layers in _DEPTHS)
+        less, more = (_counted_steps(counter, scale, layers, kind) for layers in _DEPTHS)
     others = scale.gpt.num_hidden_layers - _DEPTHS[0]
     steps = {}
     for streams, found in less.items():
@@ -295,13 +300,17 @@ def count(capability: int, scale: Scale) -> dict[str, list[dict[str, Any]]]:
     return steps
 
 
-def _counted_steps(counter: LaunchCounter, scale: Scale, layers: int) -> dict[int, Counter[Launch]]:
-    gpt = replace(scale.gpt, num_hidden_layers=layers, num_text_tokens=_TEXT_IDS)
+def _counted_steps(
+    counter: LaunchCounter, scale: Scale, layers: int, kind: Pass
+) -> dict[int, Counter[Launch]]:
+    gpt = replace(scale.gpt, num_hidden_layers=layers)
+    if kind is Pass.CODE:
+        gpt = replace(gpt, num_text_tokens=_TEXT_IDS)
     own = replace(scale, gpt=gpt, device="cpu", copy_bytes=TINY.copy_bytes)
     counted = {}
     with TemporaryDirectory() as name:
         task = Task(own, Path(name), Record(Path(name) / "x.json"), time.time())
-        loaded = load(task, "bfloat16")
+        loaded = load(task, "bfloat16", kind=kind)
         for streams in own.streams:
             counter.start_over()
             running = loaded.lay_out(streams)
@@ -316,11 +325,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.step_counts")
     parser.add_argument("capability", type=int, help="such as 90 for 9.0")
     parser.add_argument("file", type=Path, help="the JSON to write")
+    parser.add_argument("--text", action="store_true", help="a step that draws text ids")
     parser.add_argument("--tiny", action="store_true", help="a tiny model")
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)  # how long a draw takes depends on the logits, and so on keys and values
-    steps = count(args.capability, TINY if args.tiny else FULL)
+    kind = Pass.REFINE if args.text else Pass.CODE
+    steps = count(args.capability, TINY if args.tiny else FULL, kind)
     args.file.write_text(json.dumps(steps), encoding="utf-8")
 
 

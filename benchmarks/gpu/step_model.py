@@ -77,7 +77,15 @@ GPUS: Mapping[str, Gpu] = {
     "H100": Gpu(90, 3.35e12, 989e12, 132, 1.98e9),
     "A100": Gpu(80, 2.04e12, 312e12, 108, 1.41e9),
     "RTX 4090": Gpu(89, 1.01e12, 165e12, 128, 2.52e9),
+    "RTX 3060": Gpu(86, 0.36e12, 25.5e12, 28, 1.78e9),
     "L4": Gpu(89, 0.30e12, 121e12, 58, 2.04e9),
+}
+
+
+# What is told of each step, and how it is counted.
+_STEPS: Mapping[str, Mapping[str, bool]] = {
+    "a step of codes": {},
+    "a step of text ids": {"text": True},
 }
 
 
@@ -211,8 +219,11 @@ def gpu_named(name: str, multiprocessors: int) -> Gpu | None:
     return None
 
 
-def count_steps(capability: int, scale: Scale) -> dict[int, Step]:
+def count_steps(capability: int, scale: Scale, *, text: bool = False) -> dict[int, Step]:
     """Count the steps of each number of sequences of ``scale``, in a process of its own.
+
+    Args:
+        text: the steps draw text ids, not codes.
 
     Raises:
         RuntimeError: the kernels cannot be compiled or emulated here; the message says why.
@@ -225,8 +236,8 @@ def count_steps(capability: int, scale: Scale) -> dict[int, Step]:
     with TemporaryDirectory(prefix="chattts-steps-") as folder:
         file = Path(folder) / "steps.json"
         command = [sys.executable, "-m", f"{__package__}.step_counts", str(capability), str(file)]
-        if scale != FULL:
-            command.append("--tiny")
+        chosen = {"--text": text, "--tiny": scale != FULL}
+        command += [option for option, given in chosen.items() if given]
         done = subprocess.run(
             command, env=environment, cwd=ROOT, capture_output=True, text=True, errors="replace"
         )
@@ -279,27 +290,33 @@ def expectation(task: Task) -> Path:
 
 def main() -> None:
     new_parser("gpu.step_model", __doc__).parse_args()
-    counted: dict[int, dict[int, Step]] = {}
-    print(f"a decode step at {FULL.positions} positions, bfloat16: ms expected (bytes alone)")
+    capabilities = sorted({gpu.capability for gpu in GPUS.values()})
+    for title, options in _STEPS.items():
+        counted = {each: count_steps(each, FULL, **options) for each in capabilities}
+        _print(title, counted)
+
+
+def _print(title: str, counted: Mapping[int, Mapping[int, Step]]) -> None:
+    """Print the times of a step on each GPU, and its counts for each capability."""
+    print(f"{title} at {FULL.positions} positions, bfloat16: ms expected (bytes alone)")
     for name, gpu in GPUS.items():
-        if gpu.capability not in counted:
-            counted[gpu.capability] = count_steps(gpu.capability, FULL)
         cells = [
             f"{rows:4}: {1e3 * step.seconds(gpu):6.2f} ({1e3 * step.fetched / gpu.read:5.2f})"
             for rows, step in counted[gpu.capability].items()
         ]
         print(f"{name:9}", *cells)
-    print("\nwith weights that are fetched ahead: ms at the least")
+    print("with weights that are fetched ahead: ms at the least")
     for name, gpu in GPUS.items():
         least = {rows: own.least_seconds(gpu) for rows, own in counted[gpu.capability].items()}
         print(f"{name:9}", *(f"{rows:4}: {1e3 * seconds:6.2f}" for rows, seconds in least.items()))
-    print("\nlaunches; instructions one after another; MB read from memory")
+    print("launches; instructions one after another; MB read from memory")
     for capability, steps in counted.items():
         cells = [
             f"{rows:4}: {step.count:4}; {step.instructions:6}; {step.fetched / 1e6:6.0f}"
             for rows, step in steps.items()
         ]
         print(f"{capability / 10:<9}", *cells)
+    print()
 
 
 if __name__ == "__main__":

@@ -92,6 +92,8 @@ def test_a_slower_gpu_takes_longer() -> None:
         ("NVIDIA A100-SXM4-80GB", 108, "A100"),
         ("NVIDIA GeForce RTX 4090", 128, "RTX 4090"),
         ("NVIDIA GeForce RTX 4090 Laptop GPU", 76, None),
+        ("NVIDIA GeForce RTX 3060", 28, "RTX 3060"),
+        ("NVIDIA GeForce RTX 3060 Ti", 38, None),
         ("NVIDIA L4", 58, "L4"),
         ("NVIDIA L40S", 58, None),
     ],
@@ -214,6 +216,24 @@ def test_a_tiny_step_is_counted() -> None:
         # Matrix units take 16 rows at least, and the kernels 256 inputs.
         operations = sum(count * launch.operations for count, launch in own.launches)
         assert 2 * 16 * numbers < operations < 8 * 2 * 16 * numbers
+
+
+@needs_emulator
+@pytest.mark.thorough
+def test_a_tiny_step_of_text_is_counted() -> None:
+    """It differs from a step of codes by the head, the draw and what is written of its result."""
+    gpt = TINY.gpt
+    codes, texts = (step_model.count_steps(90, TINY, text=text) for text in (False, True))
+    for rows, own in texts.items():
+        launches = [launch for _, launch in own.launches]
+        others = [launch for _, launch in codes[rows].launches]
+        assert own.count == codes[rows].count
+        [draw] = [launch for launch in launches if launch.kernel == "_draw_codes"]
+        assert draw.programs == rows
+        new = [launch for launch in launches if launch not in others]
+        heads = [launch for launch in new if launch.kernel.startswith("product")]
+        assert [launch.kernel for launch in heads] == ["product_at_once"]
+        assert heads[0].fetched >= 2 * gpt.hidden_size * gpt.num_text_tokens
 
 
 @needs_emulator

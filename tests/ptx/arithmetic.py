@@ -220,6 +220,8 @@ def _convert(machine: Machine, instruction: Instruction) -> None:
         # The largest number of 64 bits is no float64; the sizes here are far below it.
     elif of not in FLOATS and to not in FLOATS:
         values = values.astype(np.int64 if is_signed(of) else np.uint64)
+    if to == "s8":  # no register is so small: its other bits repeat the sign
+        return machine.put_value(into, values.astype(np.int8), "s64")
     return machine.put_value(into, values, to)
 
 

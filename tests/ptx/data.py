@@ -71,7 +71,8 @@ def _widened(into: Operand, raw: Values, kind: str) -> Values:
     """Return loaded bits in the size of the register, with the sign of its type."""
     assert isinstance(into, Register)
     if BITS[kind] == 8:
-        return raw.astype(np.uint16)
+        signed = raw.view(np.int8) if kind == "s8" else raw
+        return signed.astype(np.int16).view(np.uint16)
     if into.is_wide and BITS[kind] == 32:
         signed = raw.view(np.int32) if kind == "s32" else raw
         return signed.astype(np.int64).view(np.uint64)

@@ -114,12 +114,16 @@ _SCOPES = ("{", "}")
 _UPPER = re.compile(r"\{\s*\.reg \.b32 tmp;\s*mov\.b64 \{tmp, (%\w+)\}, (%\w+);\s*\}")
 _LOWER = re.compile(r"\{\s*\.reg \.b32 tmp;\s*mov\.b64 \{(%\w+), tmp\}, (%\w+);\s*\}")
 
+# Inline assembly that declares registers for itself, each under a name without a percent sign.
+_OWN_REGISTERS = re.compile(r"\{\s*((?:\.reg \.\w+ \w+<\d+>;\s*)+)((?:[^{}]|\{[^{}]*\})*)\}")
+
 
 def parse(ptx: str) -> Program:
     """Parse the text of a module with a single kernel."""
     ptx = re.sub(r"//[^\n]*", "", ptx)
     ptx = _UPPER.sub(r"mov.b64 {_, \1}, \2;", ptx)
     ptx = _LOWER.sub(r"mov.b64 {\1, _}, \2;", ptx)
+    ptx = _OWN_REGISTERS.sub(_with_usual_names, ptx)
     entry = re.search(r"\.visible\s+\.entry\s+\w+\s*\(([^)]*)\)", ptx)
     if entry is None:
         raise PtxError("the module has no kernel")
@@ -137,6 +141,12 @@ def parse(ptx: str) -> Program:
         statements = (s for s in statements if s and s not in _SCOPES)
         code += [_instruction(s) for s in statements if not s.startswith(_DECLARATIONS)]
     return Program(parameters, tuple(code), labels)
+
+
+def _with_usual_names(assembly: re.Match[str]) -> str:
+    declared = re.findall(r"(\w+)<(\d+)>", assembly[1])
+    names = "|".join(f"{name}{i}" for name, count in declared for i in range(int(count)))
+    return re.sub(rf"\b({names})\b", r"%\1", assembly[2])
 
 
 def _instruction(text: str) -> Instruction:

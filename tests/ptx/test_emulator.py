@@ -60,6 +60,24 @@ def test_a_program_is_parsed() -> None:
         parse("")
 
 
+def test_registers_of_inline_assembly_are_registers_like_others() -> None:
+    assembly = """{
+.reg .s8 s<2>;
+.reg .f32 f<2>;
+mov.b16 {s0, s1}, %rs1;
+cvt.rn.f32.s8 f0, s0;
+prmt.b32 %r2, f0, s1, 0x7632;
+}
+"""
+    whole = PTX.replace("\tret;\n", assembly + "$L__BB0_2:\n\tret;\n")
+    program = parse(whole)
+    move, convert, permute, end = program.code[-4:]
+    assert convert.parts == ("cvt", "rn", "f32", "s8")
+    assert move.operands[0] == Vector((Register("%s0"), Register("%s1")))
+    assert permute.operands[:3] == (Register("%r2"), Register("%f0"), Register("%s1"))
+    assert program.code[program.labels["$L__BB0_2"]] is end  # the brace is not the kernel's end
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "bits"),
     [

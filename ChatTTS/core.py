@@ -94,6 +94,7 @@ class Chat(ScriptCalls):
         dtype: str | torch.dtype = "float32",
         num_threads: int | None = None,
         kv_memory: int | str | None = None,
+        kv_cache_dtype: str = "auto",
         batch_invariant: bool | None = None,
         tensor_parallel_size: int = 1,
         pipeline_parallel_size: int = 1,
@@ -122,6 +123,8 @@ class Chat(ScriptCalls):
             num_threads: threads of torch's CPU operators, for the whole process, and of the
                 velocity engine; by default the cores that the process may use.
             kv_memory: size of velocity's KV cache, in bytes or as text such as ``2GB``.
+            kv_cache_dtype: ``int8`` keeps velocity's keys and values in eight bits, on a GPU with
+                Triton kernels; ``auto`` in the dtype of the weights.
             batch_invariant: ``False`` lets the last bits of velocity's results depend on the other
                 requests of the batch, where that is faster.
             tensor_parallel_size, pipeline_parallel_size: divide velocity's model among so many
@@ -148,6 +151,7 @@ class Chat(ScriptCalls):
             experimental=experimental,
             enable_cache=enable_cache,
             kv_memory=kv_memory,
+            kv_cache_dtype=kv_cache_dtype,
             batch_invariant=batch_invariant,
             num_threads=num_threads,
             tensor_parallel_size=tensor_parallel_size,

@@ -126,6 +126,7 @@ def load_options(
         dtype=args.dtype,
         threads=threads_per_rank(args.threads, replicas * _ranks(args)),
         memory=args.memory or memory,
+        kv_cache_dtype=args.kv_cache_dtype,
         tensor_parallel_size=args.tensor_parallel_size,
         pipeline_parallel_size=args.pipeline_parallel_size,
         adapters=tuple(

@@ -30,6 +30,7 @@ class EngineOptions:
     experimental: bool = False
     enable_cache: bool = True
     kv_memory: int | str | None = None
+    kv_cache_dtype: str = "auto"
     batch_invariant: bool | None = None
     num_threads: int | None = None
     tensor_parallel_size: int = 1
@@ -55,6 +56,7 @@ def asks_for_velocity(options: EngineOptions, placement: Placement) -> bool:
     return (
         options.is_divided
         or options.kv_memory is not None
+        or options.kv_cache_dtype != "auto"
         or options.batch_invariant is not None
         or placement.quantization is not None
     )

@@ -212,6 +212,7 @@ def _velocity(
         device=str(placement.device),
         num_threads=options.num_threads,
         kv_memory=options.kv_memory,
+        kv_cache_dtype=options.kv_cache_dtype,
         tensor_parallel_size=options.tensor_parallel_size,
         pipeline_parallel_size=options.pipeline_parallel_size,
         distributed_executor_backend=options.distributed_executor_backend,
@@ -245,6 +246,11 @@ def _standard_engine(
         raise ConfigError(
             f"dtype={placement.quantization!r} needs the velocity engine: load with "
             "use_vllm=True, or take another dtype"
+        )
+    if options.kv_cache_dtype != "auto":
+        raise ConfigError(
+            f"kv_cache_dtype={options.kv_cache_dtype!r} needs the velocity engine: load with "
+            "use_vllm=True, or leave it out"
         )
     embed = load_embed(embed_weights, config.embed, placement)
     _explain(options)

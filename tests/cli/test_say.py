@@ -204,6 +204,7 @@ def test_the_defaults(chat: FakeChat, run: Run) -> None:
         "dtype": "auto",
         "num_threads": None,
         "kv_memory": None,
+        "kv_cache_dtype": "auto",
         "tensor_parallel_size": 1,
         "pipeline_parallel_size": 1,
         "distributed_executor_backend": None,
@@ -229,7 +230,7 @@ def test_options_reach_the_library(chat: FakeChat, run: Run) -> None:
     options = (
         "--seed 7 --temperature 0 --top-p 0.5 --top-k 9 --speed 3 --prompt [oral_1] --lang en "
         "--no-normalize --no-split --voice edith --engine velocity --dtype float32 --device cpu "
-        "--threads 2 --memory 2GB"
+        "--threads 2 --memory 2GB --kv-cache-dtype int8"
     )
     assert run("say", "hi", *options.split())[0] == 0
     loaded, asked = chat.loaded, chat.asked
@@ -238,6 +239,7 @@ def test_options_reach_the_library(chat: FakeChat, run: Run) -> None:
     assert loaded["device"] == "cpu"
     assert loaded["num_threads"] == 2
     assert loaded["kv_memory"] == "2GB"
+    assert loaded["kv_cache_dtype"] == "int8"
     assert asked["lang"] == "en"
     assert asked["do_text_normalization"] is False
     assert asked["split_text"] is False

@@ -176,6 +176,7 @@ def test_all_options(serve: FakeServe, chat: FakeChat) -> None:
         "dtype": "auto",
         "num_threads": 2,
         "kv_memory": "1GB",
+        "kv_cache_dtype": "auto",
         "tensor_parallel_size": 2,
         "pipeline_parallel_size": 3,
         "distributed_executor_backend": "mp",

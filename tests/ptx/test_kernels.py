@@ -24,6 +24,7 @@ IN_BFLOAT16 = (
 KERNELS = (
     "ahead",
     "attention",
+    "eight_bits",
     "elementwise",
     "products",
     "prompt_attention",

@@ -271,7 +271,7 @@ def _steps(
     )
     for count in rows:
         steps._step(count, adapted)
-    TextAttention(operations, pool, 1).prepare(steps._places(1))
+    TextAttention(operations, pool, 1, dtype).prepare(steps._places(1))
     return llama, embed
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..embed import RowKind
 from ..llama.rotary import rotate
+from .eight_bits import head_sizes, parts, rounded, widened
 
 
 def rms_norm_torch(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -56,7 +57,7 @@ def rotate_and_store_torch(
     heads: int,
 ) -> Tensor:
     """Rotate queries and keys, store keys and values, and return the queries."""
-    kv_heads, size = pool.shape[3], pool.shape[5]
+    kv_heads, _, size = head_sizes(pool)
     query = qkv.new_zeros(len(qkv), heads, size)
     there = (table_of >= 0).nonzero().squeeze(1)  # all others are padding
     fused, positions = qkv.view(len(qkv), -1, size)[there], positions[there]
@@ -80,8 +81,12 @@ def store_torch(
     """Write keys and values [rows, kv heads, head size] into their blocks."""
     of, slots = positions.long() // pool.shape[4], (positions % pool.shape[4]).to(pool.device)
     blocks, own = tables[table_of.long(), of].long().to(pool.device), pool[:, layer]
-    own[blocks, 0, :, slots] = key.to(pool.dtype)
-    own[blocks, 1, :, slots] = value.to(pool.dtype)
+    for kind, given in enumerate((key, value)):
+        if pool.dtype is torch.int8:
+            for part, taken in zip(parts(own), rounded(given), strict=True):
+                part[blocks, kind, :, slots] = taken
+        else:
+            own[blocks, kind, :, slots] = given.to(pool.dtype)
 
 
 def attend_rows_torch(
@@ -104,7 +109,7 @@ def attend_rows_torch(
         scale: of the scores, by default one by the root of the head size.
         note: gets the number of each row and its probabilities [heads, positions].
     """
-    kv_heads, block_size, size = pool.shape[3:]
+    kv_heads, block_size, size = head_sizes(pool)
     mixed, scale = torch.zeros_like(query), size**-0.5 if scale is None else scale
     for row, (sequence, position) in enumerate(
         zip(table_of.tolist(), positions.tolist(), strict=True)
@@ -117,8 +122,8 @@ def attend_rows_torch(
         )
         used = tables[sequence, : -(-length // block_size)].long().to(pool.device)
         # [blocks, 2, heads, positions, size] to [2, heads, length, size]
-        held = pool[used, layer].permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, :length]
-        keys, values = held.float()
+        held = widened(pool[used, layer]).permute(1, 2, 0, 3, 4).flatten(2, 3)
+        keys, values = held[:, :, :length]
         grouped = query[row].view(kv_heads, -1, size).float()
         weights = (grouped @ keys.transpose(1, 2) * scale).softmax(dim=-1)
         mixed[row] = (weights @ values).flatten(0, 1).to(query.dtype)

@@ -107,6 +107,8 @@ class CacheConfig:
             for evicted prefixes; 0 for none.
         enable_prefix_caching: keep the blocks of prompts for later requests that begin with the
             same tokens.
+        kv_cache_dtype: ``int8`` for keys and values in eight bits, on Triton kernels; ``auto`` for
+            those of the weights, as which the CPU kernels always have them.
         num_blocks: blocks of the device's pool; ``None`` before they are counted.
         num_host_blocks: blocks of the host's pool.
         block_bytes: the size of a block; 0 before the blocks are counted.
@@ -117,6 +119,7 @@ class CacheConfig:
     sequences: int | None = None
     host_memory: int = 0
     enable_prefix_caching: bool = True
+    kv_cache_dtype: str = "auto"
     num_blocks: int | None = None
     num_host_blocks: int = 0
     block_bytes: int = 0
@@ -130,6 +133,10 @@ class CacheConfig:
             num_blocks=(1, _MAX_BLOCKS),
             num_host_blocks=(0, _MAX_BLOCKS),
         )
+        if self.kv_cache_dtype not in ("auto", "int8"):
+            raise ConfigError(
+                f"kv_cache_dtype must be 'auto' or 'int8', not {shown(self.kv_cache_dtype)}"
+            )
         if self.sequences is not None and self.sequences < 1:
             raise ConfigError("kv_memory must have room for at least 1 sequence")
 
@@ -265,6 +272,7 @@ class EngineArgs:
     kv_memory: int | str | None = None
     swap_memory: int | str | None = None
     enable_prefix_caching: bool = True
+    kv_cache_dtype: str = CacheConfig.kv_cache_dtype
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
     policy: str = SchedulerConfig.policy

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..cuda.failures import on_host
+from ..kernels import eight_bits
 from ..llama.config import LlamaShape
 from ..llama.shard import Peers, Shard
 from ..llama.weights import LayerWeights, LlamaFile
@@ -50,12 +51,14 @@ class Operations(Protocol):
         shard: the rank that is computed.
         device: of all tensors.
         gives_attention: whether :meth:`attend` fills in the probe of a batch.
+        eight_bits: whether :meth:`attend` keeps keys and values in eight bits.
     """
 
     shape: LlamaShape
     shard: Shard
     device: torch.device
     gives_attention: bool
+    eight_bits: bool
 
     def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
         """Return the matrices of a layer as :meth:`product` reads them."""
@@ -120,7 +123,7 @@ class Llama(Generic[Table]):
     """See :class:`~ChatTTS.model.velocity.loaded_model.LlamaModel`.
 
     Blocks are [layers, 2 (keys, values), kv heads, positions, head size], in the dtype of the
-    weights.
+    weights, or in eight bits, see :mod:`ChatTTS.model.kernels.eight_bits`.
 
     Args:
         layers: of the rank, on the device, in the dtype to compute in; each is taken when the one
@@ -146,7 +149,10 @@ class Llama(Generic[Table]):
         self._queries = self._shard.query_columns()
         self._inner = self._shard.columns(self._shape.intermediate_size)
         self._hidden = self._shard.columns(self._shape.hidden_size)
-        self._block_shape = self._shard.local.block_shape(block_size)
+        shape, self._stored = self._shard.local.block_shape(block_size), final_norm.dtype
+        if operations.eight_bits:
+            shape, self._stored = eight_bits.block_shape(shape), torch.int8
+        self._block_shape = shape
         # The matrices of each layer, and the weights of its two norms, [hidden].
         self._layers = [
             (operations.pack(index, layer), layer.attention_norm, layer.mlp_norm)
@@ -169,11 +175,11 @@ class Llama(Generic[Table]):
         return cls(layers, file.final_norm(dtype).to(device), operations, block_size, peers)
 
     def new_pool(self, num_blocks: int) -> Tensor:
-        return self._final_norm.new_empty(num_blocks, *self._block_shape)
+        return self._final_norm.new_empty(num_blocks, *self._block_shape, dtype=self._stored)
 
     @property
     def block_bytes(self) -> int:
-        return torch.Size(self._block_shape).numel() * self._final_norm.itemsize
+        return torch.Size(self._block_shape).numel() * self._stored.itemsize
 
     def new_rows(self, rows: int) -> Tensor:
         return self._final_norm.new_empty(rows, self._shape.hidden_size)

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from ...config import Config
+from ...errors import ConfigError
 from ...utils import machine
 from ..cuda import graphs
 from ..cuda.support import must_fit, why_no_kernels
@@ -19,6 +20,7 @@ from ..devices.placement import choose_placement
 from ..embed import Embed, load_embed
 from ..kernels.cpu.build import BuildError
 from ..kernels.cpu.library import KINDS, Team
+from ..kernels.eight_bits import HEAD_MULTIPLE
 from ..llama.config import LlamaShape, read_llama_shape
 from ..llama.rotary import rotary_tables
 from ..llama.shard import GatheredLinear, Peers, Shard
@@ -65,6 +67,7 @@ class ModelLoader:
         self._folder = asset_folder(config.model.folder)
         self._placement = choose_placement(config.model.device, config.model.dtype)
         self._quantization = config.model.quantization or self._placement.quantization
+        self._eight_bits = config.cache.kv_cache_dtype == "int8"
 
     def load(self) -> LoadedModel:
         """Read, check and pack the files.
@@ -97,6 +100,8 @@ class ModelLoader:
         outputs = self._keep_own_heads(embed)
         recorder: graphs.Recorder | None = None
         kernels = team is None and self._has_triton(file.shape)
+        if self._eight_bits:
+            self._check_eight_bits(file.shape, team, kernels=kernels)
         if team is not None:
             kind = self._quantization or _name(dtype)
             llama: LlamaModel = self._native(team, file, kind, embed)
@@ -110,6 +115,7 @@ class ModelLoader:
             else:
                 llama, sampler = self._torch(file, embed, outputs), TorchSampler()
             how = f"{'Triton kernels' if kernels else 'torch'}, {dtype}, {device}"
+            how += ", keys and values in int8" if self._eight_bits else ""
         logger.info("velocity computes with %s", how)
         self._gather_heads(embed, outputs)
         return LoadedModel(
@@ -127,6 +133,19 @@ class ModelLoader:
             self._adapters,
             compiles=kernels,
         )
+
+    def _check_eight_bits(self, shape: LlamaShape, team: Team | None, *, kernels: bool) -> None:
+        """Raise ConfigError where keys and values cannot be in eight bits."""
+        if kernels and shape.head_dim % HEAD_MULTIPLE:
+            raise ConfigError(
+                "kv_cache_dtype='int8' needs a model whose attention heads have a multiple of "
+                f"{HEAD_MULTIPLE} numbers, not {shape.head_dim}: leave it out"
+            )
+        if not kernels and (team is None or self._quantization is None):
+            raise ConfigError(
+                "kv_cache_dtype='int8' needs an NVIDIA GPU with Triton kernels, or the CPU kernels "
+                "with dtype='int8', whose keys and values always have eight bits: leave it out"
+            )
 
     def _keep_own_heads(self, embed: Embed) -> dict[str, int]:
         """Cut the heads to the rank's outputs; return the outputs of all ranks, by name."""
@@ -210,6 +229,7 @@ class ModelLoader:
             batch_invariant=self._config.model.batch_invariant,
             shard=self._shard,
             adapters=self._adapters,
+            eight_bits=self._eight_bits,
         )
         llama = self._llama(file, operations)
         if self._peers is not None:

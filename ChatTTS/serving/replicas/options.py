@@ -39,6 +39,7 @@ class LoadOptions:
         dtype: of the language model.
         threads: CPU threads of each rank.
         memory: size of the KV cache, such as ``16 sequences``.
+        kv_cache_dtype: see ``CacheConfig``.
         tensor_parallel_size, pipeline_parallel_size: see ``ParallelConfig``. The ranks of a replica
             are processes on its host.
         adapters: the names and folders of adapters; on a cluster every host must have them there.
@@ -54,6 +55,7 @@ class LoadOptions:
     dtype: str
     threads: int
     memory: str
+    kv_cache_dtype: str = "auto"
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
     adapters: tuple[tuple[str, str], ...] = ()
@@ -91,6 +93,7 @@ class LoadOptions:
             dtype=self.dtype,
             num_threads=self.threads,
             kv_memory=self.memory,
+            kv_cache_dtype=self.kv_cache_dtype,
             tensor_parallel_size=self.tensor_parallel_size,
             pipeline_parallel_size=self.pipeline_parallel_size,
             adapter=dict(self.adapters) or None,

@@ -15,9 +15,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ..eight_bits import head_sizes
 from ..twins import attend_rows_torch, rotate_and_store_torch
 from .ahead import MAX_ROWS, Ahead, fetch, fetch_matrices, idle_share
 from .dependent_launch import follow, launch_options, let_begin, overlaps
+from .eight_bits import peak_of, scale_of, scale_place, whole
 from .rotary import rotated
 from .split_merge import merged, row_length
 
@@ -122,8 +124,9 @@ def attend_rows(
 
     Args:
         query: [rows, heads, head size], rotated, contiguous.
-        pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous; the
-            rows' own keys and values are in it already.
+        pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous, or
+            in eight bits, see :mod:`ChatTTS.model.kernels.eight_bits`; the rows' own keys and
+            values are in it already.
         layer: index of the layer of ``pool`` to read.
         tables: int32 [sequences, blocks], block tables: physical blocks; contiguous.
         table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding.
@@ -216,7 +219,7 @@ def _attend(
     ahead: Sequence[Tensor] = (),
 ) -> ContextSplits:
     """Attend to the splits; ``given`` is ``qkv`` with ``rotary``, else rotated queries."""
-    rows, (kv_heads, block_size, size) = len(given), pool.shape[3:]
+    rows, (kv_heads, block_size, size) = len(given), head_sizes(pool)
     room = ContextSplits.empty(given, heads, size, max_positions, table_of, positions)
     splits = room.sums.shape[2]
     if rows:
@@ -324,8 +327,10 @@ def _attend_splits(
     sequence = tl.load(table_of + row).to(tl.int64)
     length = row_length(table_of, positions, row, row >= 0)
     own = length - 1
-    keys = blocks + kv_head * block_size * size
-    to_values = kv_heads * block_size * size
+    scaled: tl.constexpr = blocks.dtype.element_ty == tl.int8
+    of_head: tl.constexpr = block_size * (size + 4 * scaled)
+    keys = blocks + kv_head * of_head
+    to_values = kv_heads * of_head
     row_heads = row.to(tl.int64) * kv_heads * group
     if is_new:
         row_heads = row.to(tl.int64) * kv_heads * (group + 2)
@@ -363,17 +368,31 @@ def _attend_splits(
             for begin in tl.static_range(0, bytes_of_one, line_bytes):
                 fetch(place.to(tl.int64) + begin, earlier)
                 fetch((place + to_values).to(tl.int64) + begin, earlier)
+            if scaled:
+                scales = keys + block * block_stride
+                scales = scale_place(scales, position % block_size, block_size, size)
+                fetch(scales.to(tl.int64), earlier)
+                fetch(scales.to(tl.int64) + to_values, earlier)
     if overlap:
         follow()
     if is_new:
         # Only the program of the last split reads this position, and it waits for its own stores.
-        is_stored = inside & (length > 0)
-        is_stored = is_stored & (own // split_size % tl.num_programs(2) == tl.program_id(2))
+        stores = (length > 0) & (own // split_size % tl.num_programs(2) == tl.program_id(2))
+        is_stored = inside & stores
         own_block = tl.load(own_entry, mask=length > 0, other=0).to(tl.int64)
-        own_place = keys + own_block * block_stride + own % block_size * size + column
-        own_key = given + (row_heads + kv_heads * group + kv_head) * size
-        own_value = tl.load(own_key + kv_heads * size + column, mask=inside, other=0.0)
-        tl.store(own_place, rotated(own_key, column, cosine, sine, size), mask=is_stored)
+        own_head, own_slot = keys + own_block * block_stride, own % block_size
+        own_place = own_head + own_slot * size + column
+        from_key = given + (row_heads + kv_heads * group + kv_head) * size
+        own_key = rotated(from_key, column, cosine, sine, size)
+        own_value = tl.load(from_key + kv_heads * size + column, mask=inside, other=0.0)
+        if scaled:
+            key_peak, value_peak = peak_of(own_key, 0), peak_of(own_value, 0)
+            own_scale = scale_place(own_head, own_slot, block_size, size)
+            tl.store(own_scale, scale_of(key_peak), mask=stores)
+            own_scale = scale_place(own_head + to_values, own_slot, block_size, size)
+            tl.store(own_scale, scale_of(value_peak), mask=stores)
+            own_key, own_value = whole(own_key, key_peak), whole(own_value, value_peak)
+        tl.store(own_place, own_key, mask=is_stored)
         tl.store(own_place + to_values, own_value, mask=is_stored)
         tl.debug_barrier()
     for split in range(tl.program_id(2), tl.cdiv(length, split_size), tl.num_programs(2)):
@@ -381,10 +400,16 @@ def _attend_splits(
         known = position < length
         entry = tables + sequence * table_width + position // block_size
         block = tl.load(entry, mask=known, other=0).to(tl.int64)
-        place = (block * block_stride + position % block_size * size)[:, None] + column[None, :]
+        slot = position % block_size
+        place = (block * block_stride + slot * size)[:, None] + column[None, :]
         there = known[:, None] & inside[None, :]
         key = tl.load(keys + place, mask=there, other=0.0)
         value = tl.load(keys + to_values + place, mask=there, other=0.0)
+        if scaled:
+            scales = scale_place(keys + block * block_stride, slot, block_size, size)
+            key_scale = tl.load(scales, mask=known, other=0.0)
+            scales = scale_place(keys + to_values + block * block_stride, slot, block_size, size)
+            value_scale = tl.load(scales, mask=known, other=0.0)
         # Without this barrier the compiler saves registers: it delays most loads until the first
         # ones have been used, and the program then waits for memory several times.
         tl.debug_barrier()
@@ -400,11 +425,15 @@ def _attend_splits(
             else:
                 asked = tl.load(own_query + column, mask=inside, other=0.0)
             asked = asked.to(tl.float32) * scale
-            score = tl.where(known, tl.sum(key * asked[None, :], axis=1), float("-inf"))
+            score = tl.sum(key * asked[None, :], axis=1)
+            if scaled:
+                score = score * key_scale
+            score = tl.where(known, score, float("-inf"))
             greatest = tl.max(score, axis=0)
             weight = tl.exp2(score - greatest)
             out = (row * kv_heads * group + head) * splits + split
-            mixed = tl.sum(value * weight[:, None], axis=0)
+            share = weight * value_scale if scaled else weight
+            mixed = tl.sum(value * share[:, None], axis=0)
             tl.store(sums + out * size + column, mixed, mask=inside)
             tl.store(stats + out * 2, greatest)
             tl.store(stats + out * 2 + 1, tl.sum(weight, axis=0))

@@ -14,6 +14,9 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ..eight_bits import head_sizes, widened
+from .eight_bits import scale_place
+
 # Rows of a tile: the fewest that tensor cores support.
 TILE = 16
 # Keys in a step.
@@ -50,7 +53,8 @@ def attend_chunks(
     Args:
         query: [rows, heads, head size], rotated, contiguous.
         pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous, in
-            the dtype of ``query``; the rows' own keys and values are in it already.
+            the dtype of ``query`` or in eight bits, see :mod:`ChatTTS.model.kernels.eight_bits`;
+            the rows' own keys and values are in it already.
         layer: index of the layer of ``pool`` to read.
         tables: int32 [sequences, blocks], block tables: physical blocks; contiguous.
         positions: int32 [rows], the position of each row in its sequence.
@@ -64,7 +68,7 @@ def attend_chunks(
     if not len(tiles):
         return mixed
     heads, size = query.shape[1:]
-    kv_heads, block_size = pool.shape[3:5]
+    kv_heads, block_size, _ = head_sizes(pool)
     blocks = pool[:, layer]
     _attend_tiles[(len(tiles), heads)](
         query,
@@ -94,7 +98,7 @@ def attend_chunks_torch(
     query: Tensor, pool: Tensor, layer: int, tables: Tensor, positions: Tensor, tiles: Tensor
 ) -> Tensor:
     """Compute :func:`attend_chunks` in plain torch."""
-    kv_heads, block_size, size = pool.shape[3:]
+    kv_heads, block_size, _ = head_sizes(pool)
     mixed = torch.zeros_like(query)
     for first, rows, sequence in tiles.tolist():
         if rows == 0 or sequence < 0:
@@ -103,9 +107,9 @@ def attend_chunks_torch(
         length = int(positions[own].max()) + 1
         used = tables[sequence, : -(-length // block_size)].long()
         # [blocks, 2, heads, positions, size] to [2, heads, length, size]
-        held = pool[used, layer].permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, :length]
-        keys, values = held.float().repeat_interleave(query.shape[1] // kv_heads, dim=1)
-        scores = query[own].transpose(0, 1).float() @ keys.transpose(1, 2) * size**-0.5
+        held = widened(pool[used, layer]).permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, :length]
+        keys, values = held.repeat_interleave(query.shape[1] // kv_heads, dim=1)
+        scores = query[own].transpose(0, 1).float() @ keys.transpose(1, 2) * query.shape[2] ** -0.5
         later = torch.arange(length, device=query.device) > positions[own, None]
         weights = scores.masked_fill(later, -torch.inf).softmax(dim=-1)
         mixed[own] = (weights @ values).transpose(0, 1).to(query.dtype)
@@ -151,7 +155,9 @@ def _attend_tiles(
     asked = tl.load(query + at, mask=exists[:, None] & inside, other=0.0)
     if widen:
         asked = asked.to(tl.float32)
-    keys = blocks + head // (heads // kv_heads) * block_size * size
+    scaled: tl.constexpr = blocks.dtype.element_ty == tl.int8
+    of_head: tl.constexpr = block_size * (size + 4 * scaled)
+    keys = blocks + head // (heads // kv_heads) * of_head
     # Below every score, yet finite: the difference of two infinities is NaN.
     greatest = tl.full([tile_size], -1e30, tl.float32)
     total = tl.zeros([tile_size], tl.float32)
@@ -161,20 +167,32 @@ def _attend_tiles(
         known = there < length
         entry = tables + sequence * table_width + there // block_size
         block = tl.load(entry, mask=known, other=0).to(tl.int64)
-        place = (block * block_stride + there % block_size * size)[:, None] + column[None, :]
+        slot = there % block_size
+        place = (block * block_stride + slot * size)[:, None] + column[None, :]
         readable = known[:, None] & inside
         key = tl.load(keys + place, mask=readable, other=0.0)
-        to_values = kv_heads * block_size * size
+        to_values = kv_heads * of_head
         value = tl.load(keys + to_values + place, mask=readable, other=0.0)
+        if scaled:
+            # The whole numbers are exact in every dtype of queries.
+            key, value = key.to(asked.dtype), value.to(asked.dtype)
+            scales = scale_place(keys + block * block_stride, slot, block_size, size)
+            key_scale = tl.load(scales, mask=known, other=0.0)
+            scales = scale_place(keys + to_values + block * block_stride, slot, block_size, size)
+            value_scale = tl.load(scales, mask=known, other=0.0)
         if widen:
             key, value = key.to(tl.float32), value.to(tl.float32)
         score = tl.dot(asked, tl.trans(key), input_precision="ieee") * scale
+        if scaled:
+            score = score * key_scale[None, :]
         score = tl.where(there[None, :] <= position[:, None], score, float("-inf"))
         greater = tl.maximum(greatest, tl.max(score, axis=1))
         weight = tl.exp2(score - greater[:, None])
         fading = tl.exp2(greatest - greater)
         total = total * fading + tl.sum(weight, axis=1)
         weighted = weighted * fading[:, None]
+        if scaled:
+            weight = weight * value_scale[None, :]
         weighted = tl.dot(weight.to(value.dtype), value, weighted, input_precision="ieee")
         greatest = greater
     found = weighted / tl.where(position >= 0, total, 1.0)[:, None]

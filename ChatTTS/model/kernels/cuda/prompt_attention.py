@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ..eight_bits import head_sizes
 from ..twins import attend_rows_torch
 from .attention import (
     LOG2_E,
@@ -23,6 +24,7 @@ from .attention import (
     split_warps,
 )
 from .dependent_launch import follow, launch_options, overlaps
+from .eight_bits import scale_place
 from .split_merge import row_length
 
 # Rows of a tile. Two programs of 256 threads have registers for four rows each.
@@ -52,7 +54,7 @@ def attend_prompts(
         tile_rows: 1, or rows of a tile: a power of two. By default the launcher chooses.
     """
     rows, heads = query.shape[:2]
-    kv_heads, block_size, size = pool.shape[3:]
+    kv_heads, block_size, size = head_sizes(pool)
     tile_rows = tile_rows or tile_for(rows, kv_heads)
     if tile_rows == 1:
         where = tables, table_of, positions
@@ -194,11 +196,19 @@ def _attend_split(
     inside = column < size
     known = position < longest
     block = tl.load(table + position // block_size, mask=known, other=0).to(tl.int64)
-    place = (block * block_stride + position % block_size * size)[:, None] + column[None, :]
-    place += kv_head * block_size * size
+    scaled: tl.constexpr = blocks.dtype.element_ty == tl.int8
+    of_head: tl.constexpr = block_size * (size + 4 * scaled)
+    keys, values = blocks + kv_head * of_head, blocks + (kv_heads + kv_head) * of_head
+    slot = position % block_size
+    place = (block * block_stride + slot * size)[:, None] + column[None, :]
     there = known[:, None] & inside[None, :]
-    key = tl.load(blocks + place, mask=there, other=0.0)
-    value = tl.load(blocks + kv_heads * block_size * size + place, mask=there, other=0.0)
+    key = tl.load(keys + place, mask=there, other=0.0)
+    value = tl.load(values + place, mask=there, other=0.0)
+    if scaled:
+        scales = scale_place(keys + block * block_stride, slot, block_size, size)
+        key_scale = tl.load(scales, mask=known, other=0.0)
+        scales = scale_place(values + block * block_stride, slot, block_size, size)
+        value_scale = tl.load(scales, mask=known, other=0.0)
     # As in _attend_splits, so that all loads are under way at once.
     tl.debug_barrier()
     row = first + tl.arange(0, tile_rows)
@@ -213,6 +223,8 @@ def _attend_split(
             asked = query + ((first + line).to(tl.int64) * heads + head) * size + column
             asked = tl.load(asked, mask=inside & exists, other=0.0).to(tl.float32) * scale
             score = tl.sum(key * asked[None, :], axis=1)
+            if scaled:
+                score = score * key_scale
             if is_partial:
                 last = _last_of(positions + first + line, exists, split * split_size)
                 score = tl.where(position <= last, score, float("-inf"))
@@ -224,7 +236,8 @@ def _attend_split(
         weights = _apart(weight, levels)
         weighted: tl.tuple = ()
         for line in tl.static_range(tile_rows):
-            part = value.to(tl.float32) * weights[line][:, None]
+            share = weights[line] * value_scale if scaled else weights[line]
+            part = value.to(tl.float32) * share[:, None]
             if is_partial:
                 exists = first + line < behind
                 last = _last_of(positions + first + line, exists, split * split_size)

@@ -9,7 +9,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ..eight_bits import head_sizes
 from .dependent_launch import follow, launch_options, overlaps
+from .eight_bits import peak_of, scale_of, scale_place, whole
 
 # Heads of a program: few enough for parallel work in a step of one row, and enough that starting
 # programs does not dominate the steps of long prompts.
@@ -38,8 +40,8 @@ def rotate_and_store(
         tables: int32 [sequences, blocks], block tables: physical blocks; contiguous.
         table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding. Nothing
             is stored for a padding row, and its query is zeros.
-        pool: [blocks, layers, 2, kv heads, block size, head size], contiguous: keys and values.
-            The head size is even.
+        pool: [blocks, layers, 2, kv heads, block size, head size], contiguous: keys and values, or
+            in eight bits, see :mod:`ChatTTS.model.kernels.eight_bits`. The head size is even.
         layer: index of the layer of ``pool`` to write.
         heads: number of query heads.
 
@@ -47,7 +49,7 @@ def rotate_and_store(
         Rotated queries [rows, heads, head size] in the dtype of ``qkv``. The rotation is computed
         in float32.
     """
-    _, layers, _, kv_heads, block_size, size = pool.shape
+    layers, (kv_heads, block_size, size) = pool.shape[1], head_sizes(pool)
     query = qkv.new_empty(len(qkv), heads, size)
     if len(qkv):
         overlap = overlaps(qkv)
@@ -71,6 +73,7 @@ def rotate_and_store(
             _HEADS,
             overlap,
             num_warps=1,
+            enable_fp_fusion=False,  # as in attention.py; the rotation says where it fuses
             **launch_options(overlap),
         )
     return query
@@ -160,7 +163,14 @@ def _rotate_and_store(
     # head among keys and values gives its place.
     in_pool = (physical.to(tl.int64) * layers + layer) * (2 * kv_heads) + (head - heads)
     slot = position % block_size
-    place = (in_pool[:, None] * block_size + slot) * (2 * half) + column[None, :]
+    scaled: tl.constexpr = pool.dtype.element_ty == tl.int8
+    target = pool + in_pool * (block_size * (2 * half + 4 * scaled))
     is_stored = mask & (head >= heads)[:, None]
-    tl.store(pool + place, first.to(pool.dtype.element_ty), mask=is_stored)
-    tl.store(pool + place + half, second.to(pool.dtype.element_ty), mask=is_stored)
+    if scaled:
+        peak = tl.maximum(peak_of(first, 1), peak_of(second, 1))
+        first, second = whole(first, peak[:, None]), whole(second, peak[:, None])
+        scales = scale_place(target, slot, block_size, 2 * half)
+        tl.store(scales, scale_of(peak), mask=exists & used & (head >= heads))
+    place = target[:, None] + slot * (2 * half) + column[None, :]
+    tl.store(place, first.to(pool.dtype.element_ty), mask=is_stored)
+    tl.store(place + half, second.to(pool.dtype.element_ty), mask=is_stored)

@@ -11,7 +11,9 @@ import triton.language as tl
 from torch import Tensor
 
 from ...llama.rotary import rotate
+from ..eight_bits import head_sizes, widened
 from .attention import SPLIT
+from .eight_bits import scale_place
 from .rotary import rotated
 
 _LOG2_E = 1.4426950408889634
@@ -39,8 +41,8 @@ def attend_text(
         qkv: [layers, rows, (heads + 2 * kv heads) * head size]: queries, keys and values of the
             step, before the rotation; contiguous.
         rotary: cosines and sines, each float32 [positions, head size], contiguous.
-        pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous, with
-            the keys of the step.
+        pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous, or
+            in eight bits, see :mod:`ChatTTS.model.kernels.eight_bits`; with the keys of the step.
         tables: int32 [sequences, blocks], block tables; contiguous.
         table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding, whose
             entries are left out.
@@ -50,7 +52,7 @@ def attend_text(
     if not len(entries):
         return
     layers, rows, width = qkv.shape
-    kv_heads, block_size, size = pool.shape[3:]
+    kv_heads, block_size, size = head_sizes(pool)
     _attend_text[(len(entries),)](
         entries,
         qkv,
@@ -85,7 +87,7 @@ def attend_text_torch(
     found: Tensor,
 ) -> None:
     """Compute :func:`attend_text` in plain torch."""
-    kv_heads, block_size, size = pool.shape[3:]
+    kv_heads, block_size, size = head_sizes(pool)
     heads = qkv.shape[2] // size - 2 * kv_heads
     for row, layer, head, columns, start in entries.tolist():
         if table_of[row] < 0:
@@ -94,8 +96,8 @@ def attend_text_torch(
         query = qkv[layer, row, head * size : (head + 1) * size]
         query = rotate(query, *(table[length - 1] for table in rotary))
         used = tables[int(table_of[row]), : -(-length // block_size)].long()
-        keys = pool[used, layer, 0, head // (heads // kv_heads)].flatten(0, 1)
-        scores = keys[:length].float() @ query.float() * size**-0.5
+        keys = widened(pool[used, layer, 0])[:, head // (heads // kv_heads)].flatten(0, 1)
+        scores = keys[:length] @ query.float() * size**-0.5
         found[start : start + columns] = scores.softmax(dim=0)[:columns]
 
 
@@ -174,8 +176,13 @@ def _scores(
     column = tl.arange(0, width)
     known = position < length
     block = tl.load(table + position // block_size, mask=known, other=0).to(tl.int64)
-    place = (block * layers * 2 * kv_heads + of_head) * block_size + position % block_size
-    place = place[:, None] * size + column[None, :]
-    key = tl.load(pool + place, mask=known[:, None] & (column < size)[None, :], other=0.0)
+    scaled: tl.constexpr = pool.dtype.element_ty == tl.int8
+    slot = position % block_size
+    keys = pool + (block * layers * 2 * kv_heads + of_head) * (block_size * (size + 4 * scaled))
+    place = keys[:, None] + (slot * size)[:, None] + column[None, :]
+    key = tl.load(place, mask=known[:, None] & (column < size)[None, :], other=0.0)
     score = tl.sum(key.to(tl.float32) * asked[None, :], axis=1)
+    if scaled:
+        key_scale = scale_place(keys, slot, block_size, size)
+        score = score * tl.load(key_scale, mask=known, other=0.0)
     return tl.where(known, score, float("-inf"))

@@ -101,7 +101,7 @@ def new_machine(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Re
         max_positions=max_positions,
     )
     rows = min(limits.max_num_seqs, limits.max_num_batched_tokens)
-    attention = TextAttention(llama.operations, pool, rows)
+    attention = TextAttention(llama.operations, pool, rows, model.placement.dtype)
     decode = {
         kind: DecodeSteps(
             llama,

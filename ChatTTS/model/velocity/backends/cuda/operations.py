@@ -94,6 +94,7 @@ class TritonOperations:
             was cut into chunks.
         shard: the rank; by default it is the only one.
         adapters: those that rows may have; none if there are several ranks.
+        eight_bits: keep keys and values in eight bits; the head size is a multiple of 4.
 
     Attributes:
         has_adapters: whether rows may have any.
@@ -111,7 +112,9 @@ class TritonOperations:
         batch_invariant: bool,
         shard: Shard | None = None,
         adapters: Sequence[Adapter] = (),
+        eight_bits: bool = False,
     ) -> None:
+        self.eight_bits = eight_bits
         self.shape, self.shard, self.device = shape, shard or Shard(shape), device
         cosines, sines = (table.to(device).contiguous() for table in rotary_tables(shape))
         self._embed, self._rotary = embed, (cosines, sines)

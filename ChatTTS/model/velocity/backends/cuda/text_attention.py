@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ....kernels.eight_bits import head_sizes
 from ...input_batch import AttentionProbe, HeadSet
 from .operations import AttentionMetadata, TritonOperations
 
@@ -26,17 +27,20 @@ class TextAttention:
         operations: those of the steps.
         pool: the KV cache's blocks.
         max_rows: how many rows a step may have.
+        dtype: of queries, keys and values before they are stored.
 
     Attributes:
         kept: [layers, rows, (heads + 2 * kv heads) * head size], the queries, keys and values of
             the last step before the rotation; all recordings of one stream may share it.
     """
 
-    def __init__(self, operations: TritonOperations, pool: Tensor, max_rows: int) -> None:
+    def __init__(
+        self, operations: TritonOperations, pool: Tensor, max_rows: int, dtype: torch.dtype
+    ) -> None:
         self._operations, self._pool = operations, pool
-        layers, pairs, kv_heads, _, size = pool.shape[1:]
-        width = (operations.shape.num_attention_heads + pairs * kv_heads) * size
-        self.kept = pool.new_zeros(layers, max_rows, width)
+        kv_heads, _, size = head_sizes(pool)
+        width = (operations.shape.num_attention_heads + 2 * kv_heads) * size
+        self.kept = pool.new_zeros(pool.shape[1], max_rows, width, dtype=dtype)
         self._laid_out: tuple[list[tuple[int, HeadSet]], AttentionProbe, Tensor] | None = None
 
     def begin(self, wanted: list[tuple[int, HeadSet]], steps: int) -> PlanAttention:

@@ -57,6 +57,7 @@ def engine_args(
     *,
     batch_invariant: bool = True,
     adapters: Mapping[str, Path] | None = None,
+    kv_cache_dtype: str = "auto",
 ) -> EngineArgs:
     """Return an engine's settings for that model and the most streams, otherwise the defaults."""
     return EngineArgs(
@@ -68,6 +69,7 @@ def engine_args(
         max_num_seqs=max(task.scale.streams),
         max_num_batched_tokens=task.scale.batched_tokens,
         adapters=adapters,
+        kv_cache_dtype=kv_cache_dtype,
     )
 
 

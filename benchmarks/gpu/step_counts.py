@@ -5,7 +5,7 @@ its programs run in the emulator of ``tests/ptx``, which tells what they carry o
 module of a process of its own, because a process declares its kernels either for Triton's
 interpreter or for a GPU:
 
-    python -m benchmarks.gpu.step_counts CAPABILITY FILE [--text] [--tiny]
+    python -m benchmarks.gpu.step_counts CAPABILITY FILE [--text] [--eight-bits] [--tiny]
 """
 
 from __future__ import annotations
@@ -276,11 +276,14 @@ class _Repeated:
         self._work()
 
 
-def count(capability: int, scale: Scale, kind: Pass) -> dict[str, list[dict[str, Any]]]:
+def count(
+    capability: int, scale: Scale, kind: Pass, kv_cache_dtype: str
+) -> dict[str, list[dict[str, Any]]]:
     """Return the launches of a step, by the number of sequences; see :class:`Launch`.
 
     Args:
         kind: what the step draws.
+        kv_cache_dtype: see ``CacheConfig``.
     """
     counter = LaunchCounter(capability)
     counter.install()
@@ -290,7 +293,9 @@ def count(capability: int, scale: Scale, kind: Pass) -> dict[str, list[dict[str,
         patch.object(graphs, "CudaRecorder", lambda *_, **__: _StepRecorder()),
         patch.object(Ahead, "of", counter.note_ahead),
     ):
-        less, more = (_counted_steps(counter, scale, layers, kind) for layers in _DEPTHS)
+        less, more = (
+            _counted_steps(counter, scale, layers, kind, kv_cache_dtype) for layers in _DEPTHS
+        )
     others = scale.gpt.num_hidden_layers - _DEPTHS[0]
     steps = {}
     for streams, found in less.items():
@@ -301,7 +306,7 @@ def count(capability: int, scale: Scale, kind: Pass) -> dict[str, list[dict[str,
 
 
 def _counted_steps(
-    counter: LaunchCounter, scale: Scale, layers: int, kind: Pass
+    counter: LaunchCounter, scale: Scale, layers: int, kind: Pass, kv_cache_dtype: str
 ) -> dict[int, Counter[Launch]]:
     gpt = replace(scale.gpt, num_hidden_layers=layers)
     if kind is Pass.CODE:
@@ -310,7 +315,7 @@ def _counted_steps(
     counted = {}
     with TemporaryDirectory() as name:
         task = Task(own, Path(name), Record(Path(name) / "x.json"), time.time())
-        loaded = load(task, "bfloat16", kind=kind)
+        loaded = load(task, "bfloat16", kind=kind, kv_cache_dtype=kv_cache_dtype)
         for streams in own.streams:
             counter.start_over()
             running = loaded.lay_out(streams)
@@ -326,12 +331,14 @@ def main() -> None:
     parser.add_argument("capability", type=int, help="such as 90 for 9.0")
     parser.add_argument("file", type=Path, help="the JSON to write")
     parser.add_argument("--text", action="store_true", help="a step that draws text ids")
+    parser.add_argument("--eight-bits", action="store_true", help="keys and values in eight bits")
     parser.add_argument("--tiny", action="store_true", help="a tiny model")
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)  # how long a draw takes depends on the logits, and so on keys and values
     kind = Pass.REFINE if args.text else Pass.CODE
-    steps = count(args.capability, TINY if args.tiny else FULL, kind)
+    scale, cache = TINY if args.tiny else FULL, "int8" if args.eight_bits else "auto"
+    steps = count(args.capability, scale, kind, cache)
     args.file.write_text(json.dumps(steps), encoding="utf-8")
 
 

@@ -86,6 +86,7 @@ GPUS: Mapping[str, Gpu] = {
 _STEPS: Mapping[str, Mapping[str, bool]] = {
     "a step of codes": {},
     "a step of text ids": {"text": True},
+    "a step of codes, keys and values in eight bits": {"eight_bits": True},
 }
 
 
@@ -219,11 +220,14 @@ def gpu_named(name: str, multiprocessors: int) -> Gpu | None:
     return None
 
 
-def count_steps(capability: int, scale: Scale, *, text: bool = False) -> dict[int, Step]:
+def count_steps(
+    capability: int, scale: Scale, *, text: bool = False, eight_bits: bool = False
+) -> dict[int, Step]:
     """Count the steps of each number of sequences of ``scale``, in a process of its own.
 
     Args:
         text: the steps draw text ids, not codes.
+        eight_bits: keys and values have eight bits.
 
     Raises:
         RuntimeError: the kernels cannot be compiled or emulated here; the message says why.
@@ -236,7 +240,7 @@ def count_steps(capability: int, scale: Scale, *, text: bool = False) -> dict[in
     with TemporaryDirectory(prefix="chattts-steps-") as folder:
         file = Path(folder) / "steps.json"
         command = [sys.executable, "-m", f"{__package__}.step_counts", str(capability), str(file)]
-        chosen = {"--text": text, "--tiny": scale != FULL}
+        chosen = {"--text": text, "--eight-bits": eight_bits, "--tiny": scale != FULL}
         command += [option for option, given in chosen.items() if given]
         done = subprocess.run(
             command, env=environment, cwd=ROOT, capture_output=True, text=True, errors="replace"

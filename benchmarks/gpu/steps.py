@@ -24,6 +24,7 @@ from ChatTTS.model.devices.tf32 import ieee_float32
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import RowKind
 from ChatTTS.model.generation import GenerationRequest
+from ChatTTS.model.kernels import eight_bits
 from ChatTTS.model.kernels.cuda import dependent_launch
 from ChatTTS.model.processors import PENALTY_WINDOW
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
@@ -120,6 +121,7 @@ def load(
     batch_invariant: bool = True,
     adapters: Mapping[str, Path] | None = None,
     kind: Pass = Pass.CODE,
+    kv_cache_dtype: str = "auto",
 ) -> Loaded:
     """Load the model and record the CUDA graphs of the timed steps; both times are recorded.
 
@@ -127,7 +129,13 @@ def load(
         kind: what the steps draw.
     """
     scale, record = task.scale, task.record
-    args = engine_args(task, dtype, batch_invariant=batch_invariant, adapters=adapters)
+    args = engine_args(
+        task,
+        dtype,
+        batch_invariant=batch_invariant,
+        adapters=adapters,
+        kv_cache_dtype=kv_cache_dtype,
+    )
     config = args.create_engine_config()
     began = time.perf_counter()
     model = ModelLoader(config).load()
@@ -136,7 +144,7 @@ def load(
     assert isinstance(model.llama, Llama)
     assert model.recorder is not None
     blocks = -(-(scale.positions + 2 * scale.steps) // config.cache.block_size)
-    pool = model.llama.new_pool(max(scale.streams) * blocks).normal_()
+    pool = filled(model.llama.new_pool(max(scale.streams) * blocks))
     steps = DecodeSteps(
         model.llama,
         model.embed,
@@ -152,6 +160,16 @@ def load(
     loaded.record()
     record.put(record_s=time.perf_counter() - began, captures=model.recorder.captures)
     return loaded
+
+
+def filled(pool: torch.Tensor) -> torch.Tensor:
+    """Return the pool with random keys and values in it."""
+    if pool.dtype is not torch.int8:
+        return pool.normal_()
+    numbers, scales = eight_bits.parts(pool)
+    numbers.random_(-127, 128)
+    scales.fill_(2 / 127)
+    return pool
 
 
 def measure(task: Task, dtype: str, batch_invariant: bool = True, details: bool = False) -> None:

@@ -74,7 +74,7 @@ def sound_identity(model: Model, checkpoint: str) -> list[Any]:
     return [
         *(_FORMAT, __version__, checkpoint),
         *(placement.device.type, str(placement.dtype), placement.quantization),
-        type(model.gpt.engine).__name__,
+        *(type(model.gpt.engine).__name__, model.gpt.kv_cache_dtype),
         *sorted((name, info.digest) for name, info in model.gpt.adapters.items()),
     ]
 

@@ -51,6 +51,7 @@ class GPT:
             many run side by side.
         gives_attention: whether requests may have alignment heads.
         adapters: the loaded adapters by their names.
+        kv_cache_dtype: that of keys and values, where another one than usual was asked for.
 
     Args:
         standard: loads the standard engine, where velocity was chosen without being asked for.
@@ -61,8 +62,10 @@ class GPT:
         engine: StandardEngine | VelocityGenerator,
         compute_lock: ComputeLock,
         standard: Callable[[], StandardEngine] | None = None,
+        kv_cache_dtype: str = "auto",
     ) -> None:
         self._use(engine)
+        self.kv_cache_dtype = kv_cache_dtype
         self.compute_lock = compute_lock
         self._load_standard = standard
         self._lock = new_lock()
@@ -120,7 +123,8 @@ class GPT:
         if wanted is None and asks_for_velocity(options, placement):
             wanted = True
         if wanted:
-            return cls(_velocity(asset, tokenizer, placement, options, compute_lock), compute_lock)
+            engine = _velocity(asset, tokenizer, placement, options, compute_lock)
+            return cls(engine, compute_lock, kv_cache_dtype=options.kv_cache_dtype)
         if wanted is None and velocity_is_faster(shape, placement):
             try:
                 engine = _velocity(asset, tokenizer, placement, options, compute_lock)

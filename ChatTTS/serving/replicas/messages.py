@@ -21,7 +21,8 @@ class Fingerprint:
     Attributes:
         package: version of this package.
         checkpoint: digest of the checkpoint's files.
-        dtype: of the language model, with its quantization.
+        dtype: of the language model, with its quantization, and of keys and values if they have
+            another one than usual.
         kernels: the build of the CPU kernels or the device's name, or ``torch``.
         instructions: the instruction sets of the CPU that are used.
         torch: version of torch, which computes the rest.

@@ -152,7 +152,9 @@ def fingerprint_of(chat: Chat, folder: AssetFolder) -> Fingerprint:
         digest.update(f"{file.name} {file.found}\n".encode())
     for name, info in sorted(chat.gpt.adapters.items()):
         digest.update(f"adapter {name} {info.digest}\n".encode())
-    dtype = str(placement.dtype).removeprefix("torch.")
+    dtypes = [str(placement.dtype).removeprefix("torch."), placement.quantization or ""]
+    if chat.gpt.kv_cache_dtype != "auto":
+        dtypes.append(f"keys and values {chat.gpt.kv_cache_dtype}")
     if placement.device.type == "cuda":
         kernels = torch.cuda.get_device_name(placement.device)
     else:
@@ -163,7 +165,7 @@ def fingerprint_of(chat: Chat, folder: AssetFolder) -> Fingerprint:
     return Fingerprint(
         package=__version__,
         checkpoint=digest.hexdigest(),
-        dtype=f"{dtype} {placement.quantization or ''}".strip(),
+        dtype=" ".join(filter(None, dtypes)),
         kernels=kernels,
         instructions=f"{torch.backends.cpu.get_cpu_capability()} {' '.join(cpu_features())}",
         torch=torch.__version__,

@@ -50,7 +50,8 @@ class LocalModel:
         self.chat = chat
         self._engine = _engine(chat)
         placement = chat._loaded.placement
-        self.is_exact = placement.dtype == torch.float32 and placement.quantization is None
+        is_whole = placement.quantization is None and chat._loaded.gpt.kv_cache_dtype == "auto"
+        self.is_exact = placement.dtype == torch.float32 and is_whole
         self.gives_attention = chat.gives_attention
         self.fallback = _fallback(chat)
         self.adapters = chat.gpt.adapters

@@ -272,8 +272,9 @@ def split_warps(width: int, dtype: torch.dtype) -> int:
         width: the head size, or the next power of two.
         dtype: of keys and values.
     """
-    # Each thread holds 128 bytes of keys and 128 bytes of values.
-    return min(max(width * dtype.itemsize // 16, 4), 16)
+    # Each thread holds 128 bytes of keys and 128 bytes of values, or half as many in eight bits:
+    # once these are widened, registers are short.
+    return min(max(width * max(dtype.itemsize, 2) // 16, 4), 16)
 
 
 @triton.jit(do_not_specialize=["table_width", "splits"])

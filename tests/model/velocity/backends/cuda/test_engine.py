@@ -106,10 +106,17 @@ def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "dtype"),
-    [("model-a", "float32"), ("model-a", "bfloat16"), ("model-b", "bfloat16")],
+    ("name", "dtype", "cache"),
+    [
+        ("model-a", "float32", "auto"),
+        ("model-a", "bfloat16", "auto"),
+        ("model-b", "bfloat16", "auto"),
+        ("model-a", "bfloat16", "int8"),
+    ],
 )
-def test_bits_of_compiled_kernels(monkeypatch: pytest.MonkeyPatch, name: str, dtype: str) -> None:
+def test_bits_of_compiled_kernels(
+    monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, cache: str
+) -> None:
     """Sequences alone, together, and with prompts in parts have equal codes and hidden states."""
     _need_compiled_kernels()
     hidden = {"model-a": 64, "model-b": 96}[name]
@@ -119,7 +126,7 @@ def test_bits_of_compiled_kernels(monkeypatch: pytest.MonkeyPatch, name: str, dt
         make_data(2, length=18, hidden=hidden),
     ]
     sizes = {"model": DATA / name, "max_num_batched_tokens": 32, "dtype": dtype}
-    sizes["device"] = str(DEVICE)
+    sizes |= {"device": str(DEVICE), "kv_cache_dtype": cache}
     take_triton(monkeypatch, late=True)
     # Prompts are read in tiles, although so few would not be.
     monkeypatch.setattr(prompt_attention, "MIN_PROGRAMS", 1)

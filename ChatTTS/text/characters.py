@@ -120,17 +120,19 @@ def published_characters(text: str, kept: str = "") -> str:
     return map_plain(text, lambda plain: dropped.sub("", plain.translate(_PUBLISHED_MAP)))
 
 
+_WIDE_HYPHEN = re.compile(r"(?<=\d)－(?=\d)")
+
+
 def fold(text: str, kept: str) -> str:
     """Replace variants of a character by the plain one.
 
     For example, "ｅ", "é" and "ᵉ" become "e", and "’" becomes "'".
 
     White space other than "\\n" becomes a space. So do brackets, which belong to no tag here. The
-    characters in ``kept`` stay.
+    characters in ``kept`` stay, but for a wide hyphen between digits, which is no pause.
     """
-    return "".join(
-        char if char in kept else _fold(char) for char in unicodedata.normalize("NFC", text)
-    )
+    joined = _WIDE_HYPHEN.sub("-", unicodedata.normalize("NFC", text))
+    return "".join(char if char in kept else _fold(char) for char in joined)
 
 
 def full_width(text: str) -> str:

@@ -71,6 +71,7 @@ def test_a_text_with_more_chinese_characters_than_words_is_chinese(
         ("你好!好吗?(是的)", "你好。好吗。是的，", "你好。好吗? 是的，"),
         ("他说：“走吧”……然后——走了", "他说，走吧。然后，走了", None),
         ("二〇二四年", "二零二四年", None),
+        ("１－７月下降－", "一到七月下降，", None),
     ],
 )
 def test_normalisation_finds_a_character_that_stands_for_it(

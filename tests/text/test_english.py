@@ -62,6 +62,13 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("at 3:30 p.m. today", "at three thirty p m today"),
         ("at 7:00 am", "at seven a m"),
         ("at 10:05", "at ten o five"),
+        ("bus at 6:30 6:45", "bus at six thirty, six forty five"),
+        ("324 PM or 1200 am", "three twenty four p m or twelve a m"),
+        (
+            "open 11.00-14.30, 11.00-14.30 kg",
+            "open eleven o'clock to fourteen thirty, eleven point zero zero to fourteen point "
+            "three zero kilograms",
+        ),
         ("2pm-4pm", "two p m to four p m"),
         # numbers to call
         ("555-123-4567", "five five five, one two three, four five six seven"),
@@ -75,6 +82,11 @@ def test_plain_numbers(written: str, words: str) -> None:
         ("1/2, 3/4, 2 1/2", "one half, three quarters, two and a half"),
         ("1st 2nd 23rd", "first second twenty third"),
         ("10-20 people", "ten to twenty people"),
+        (
+            '18"-36" apart, 36"in all',
+            "eighteen inches to thirty six inches apart, thirty six inches all",
+        ),
+        ("x = - 5", "x equals minus five"),
         ("-5 and 3 - 2 = 1", "minus five and three minus two equals one"),
         ("3 + 4 = 7", "three plus four equals seven"),
         # names with digits

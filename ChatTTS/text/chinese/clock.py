@@ -9,7 +9,7 @@ from ..spans import span
 
 _HALVES = {"a": "上午", "p": "下午"}
 CLOCK = (
-    r"(?P<hour>[01]?\d|2[0-4])[:：](?P<minute>[0-5]\d)"
+    r"(?P<hour>[01]?\d|2[0-4])(?:\s(?=[:：][0-5]\d(?!\d)))?[:：](?P<minute>[0-5]\d)"
     r"(?:[:：](?P<second>[0-5]\d)(?:[.,](?P<part>\d{1,9}))?)?"
 )
 _ALONE, _END = r"(?<![\d.])(?<!\d[:：])", r"(?![\d:：])"

@@ -58,10 +58,16 @@ RANGES = (
     span("pluses", r"(?<=[~～至到])\+(?=\d)", "正"),
     span("strokes before a minus", r"(?<=\d)/(?=-\d)", "到"),
     span("strokes before a name", r"(?<=[\u4e00-\u9fff])[-−](?=0\d)", "杠"),
+    # 苯基-2-丙酮
+    span(
+        "places in a molecule",
+        r"(?<=[基烯烷炔酰氧氮硫苯])-(?=\d{1,2}-[\u4e00-\u9fff])|(?<=基-\d)-(?=[\u4e00-\u9fff])",
+        "杠",
+    ),
     span("grades", r"(?<=(?<![A-Za-z])[A-D])-(?=$|[评级，。、；])", "减"),
     span(
         "minuses",
-        rf"(?<![A-Za-z\d)）%^])[-−](?={NUMBER})|(?<=[=(（,，])-(?=[a-zα-ω](?![A-Za-z]))",
+        rf"(?<![A-Za-z\d)）%^])[-−](?={NUMBER})|(?<=[=(（,，当即为是于得或])-(?=[a-zα-ω](?![A-Za-z]))",
         "负",
         without_digits=True,
     ),

@@ -7,6 +7,10 @@ import re
 from ..numbers import english_number
 from ..spans import span
 
+_OPEN = (
+    r"(?i)\b(?:open\w*|hours|daily|from|between|(?:mon|tue|wed|thu|fri|sat|sun)\w*)\b"
+    r"[^.!?\d]{0,16}\Z"
+)
 _HALF = re.compile(r"\s?([AaPp])(?:\.[Mm](?![A-Za-z])|[Mm]\b)")
 
 
@@ -29,6 +33,20 @@ def _clock(match: re.Match[str]) -> str:
     if half and not hour:
         hour = 12
     return english_number(str(hour)) if half and minute == "00" else say_hour(hour, minute)
+
+
+def _say_before_half(match: re.Match[str]) -> str:
+    """Return the time in front of "a m" or "p m"."""
+    hour, minute = int(match["hour"]), match["minute"]
+    return english_number(str(hour)) if minute == "00" else say_hour(hour, minute)
+
+
+def _say_opening(match: re.Match[str]) -> str | None:
+    """Return "11.00-14.30" as hours, unless one of them is none."""
+    first, last = int(match[1]), int(match[3])
+    if max(first, last) > 24:
+        return None
+    return f"{say_hour(first, match[2])} to {say_hour(last, match[4])}"
 
 
 def say_hour(hour: int, minute: str, half: str = "") -> str:
@@ -84,6 +102,19 @@ CLOCK = (
         "times with a point",
         r"(?<![\w.:,/])(?P<hour>0\d)\.(?P<minute>[0-5]\d)(?P<second>(?P<part>(?!)))?(?![\w%]|[.,:/]\d)",
         _clock,
+    ),
+    span("times side by side", r"(?<=\d:[0-5]\d)\s(?=\d{1,2}:[0-5]\d\b)", ", "),
+    span(
+        "times of opening with points",
+        r"(?<![\w.:,/])(\d{1,2})\.([0-5]\d)\s?[-–—]\s?(\d{1,2})\.([0-5]\d)(?![\w%°]|[.,:/-]\d)",
+        _say_opening,
+        behind=_OPEN,
+    ),
+    # "324 PM"; "810 AM" may be a station, whose name is said so as well.
+    span(
+        "times without a colon",
+        r"(?<![\w.:,$/-])(?P<hour>[1-9]|1[0-2])(?P<minute>[0-5]\d)(?=\s?[AaPp](?:\.[Mm](?![A-Za-z])|[Mm]\b))",
+        _say_before_half,
     ),
     span("parts of a ratio", r"(?<=\d):(?=\d)", " to "),
     span(

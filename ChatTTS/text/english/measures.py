@@ -104,7 +104,7 @@ _ARTICLE = re.compile(r"\b[Aa]n?\s\Z")
 _NOUN = re.compile(r"\.?\s[a-z]")
 # A number like a year has no inches: it ends a quotation that began on another line.
 _INCHES = re.compile(
-    rf"(?:(?<![\w.,^])|(?<=\d[x×]))(?P<number>(?!\d{{4}}\b){NUMBER})(?:\"(?!\w|\")|"
+    rf"(?:(?<![\w.,^])|(?<=\d[x×]))(?P<number>(?!\d{{4}}\b){NUMBER})(?:\"(?:in\b)?(?!\w|\")|"
     r"[\s-]?in(?:\.?(?=\s(?:of|long|wide|tall|high|deep)\b)|\.(?=\s[a-z])|(?=[.,;)]|$)))"
     # "a 24\" screen", but "it is 24\" wide"
     r"(?P<noun>(?=\s(?!(?:and|or|by|x|to|of|from|in|at|on|wide|long|tall|high|deep|thick|apart|above|below)\b)[a-z]))?"

@@ -30,12 +30,14 @@ RANGES = (
     span(
         "numbers to numbers",  # but for the code of a place: "TX 78701-1234"
         r"(?=[-–—~\s])(?<!\b[A-Z]{2} \d{5})(?:(?<=[\d%])|(?<=\d[skKmMbB])|(?<=\d[aApP][mM])|"
-        r"(?<=\d [aApP][mM])|(?<=\d[ap]\.m\.)|(?<=\d [ap]\.m\.))(?:[-–—~]|\s[-–—~]\s)"
+        r"(?<=\d [aApP][mM])|(?<=\d[ap]\.m\.)|(?<=\d [ap]\.m\.)|(?<=\d\")(?=[-–—]))"
+        r"(?:[-–—~]|\s[-–—~]\s)"
         r"(?=[$€£¥]?\d|noon\b|midnight\b)",
         " to ",
         without_digits=True,
     ),
     span("hours to hours", r"(?<=\d[ap])[-–](?=\d{1,2}(?::\d\d)?[ap]\b)", " to "),
+    span("negative numbers apart", r"(?<=[=<>≤≥] )[-−]\s(?=\.?\d)", "minus "),
     span("negative numbers", r"(?<![\w)^*])[-−](?=\.?\d|[$€£¥₹₩]\d)", " minus "),
     span("so many times", r"(?<=\d)[x×](?!\w|\^|\s?[=+-])", " times"),
     span("sizes", r"(?:(?<=\d)|(?<=\d[\"']))\s?[x×]\s?(?=\d)(?!\d+\s*=)", " by "),

@@ -7,7 +7,7 @@ import re
 from ..spans import span
 from .numbers import AMOUNT, by_digits, in_groups
 
-_SERVICE = r"(?:11[0-9]|12[02]|12[13]\d{2}|9[56]\d{3,4}|100(?:86|10|00|01|50)|1[02]0\d{2})"
+_SERVICE = r"(?:11[0-9]|12[02]|12[13]\d{2}|9[56]\d{3,4}|100(?:86|10|00|01|50)|1[02]0\d{2}|315)"
 _DIAL = "(?:(?<=致電)|(?<=撥打)|(?<=拨打)|(?<=拨)|(?<=致电)|(?<=呼叫)|(?<=拨打了)|(?<=拨了))"
 _CALL = "(?:(?<=打)|(?<=打了)|(?<=叫)|(?<=叫了)|(?<=喊)|(?<=联系)|(?<=咨询)|(?<=给)|(?<=按))"
 _AFTER = (
@@ -30,6 +30,9 @@ _PHONE = re.compile(
 )
 
 
+_ONE = re.compile(r"\d+(?:[\s-]\d+)*")
+
+
 def _phone(match: re.Match[str]) -> str:
     kind = "bracketed" if match["bracketed"] else "extension"
     extension = match[kind]
@@ -39,7 +42,7 @@ def _phone(match: re.Match[str]) -> str:
 
 
 def _groups(match: re.Match[str]) -> str:
-    return in_groups(match[0])
+    return _ONE.sub(lambda one: in_groups(one[0]), match[0])
 
 
 CALLS = (
@@ -51,7 +54,7 @@ CALLS = (
     ),
     span(
         "numbers that are dialled",
-        rf"{_DIAL}\s?\d{{3,12}}(?:\s\d{{3,4}}){{0,2}}{_NO_AMOUNT}",
+        rf"{_DIAL}\s?\d{{3,12}}(?:\s\d{{3,4}}){{0,2}}(?:[、或]\d{{3,12}}){{0,6}}{_NO_AMOUNT}",
         _groups,
     ),
     span("services that are called", rf"{_CALL}{_SERVICE}{_NO_AMOUNT}", _groups),

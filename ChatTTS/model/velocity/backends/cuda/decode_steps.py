@@ -128,7 +128,7 @@ class DecodeSteps:
         self._records_writes = True
         self._patience = patience()
         self.buckets = buckets(max_rows)
-        self._slots = SlotMap()
+        self._slots = SlotMap(max_rows)
         self._in_rows: list[int] = []  # the ids of the sequences in the rows
         self._has_failed = False
 
@@ -180,7 +180,7 @@ class DecodeSteps:
 
     def _empty_rows(self) -> None:
         self._write_rows(list(range(len(self._known))), {})
-        self._slots, self._in_rows = SlotMap(), []
+        self._slots, self._in_rows = SlotMap(len(self._known)), []
 
     def _place(self, works: Sequence[Work], states: Sequence[SequenceState]) -> None:
         """Give each sequence a row, in this order, and a slot with its block table."""

@@ -1,4 +1,4 @@
-"""Slots: each sequence that decodes owns a place on the device for as long as it does.
+"""Slots: each sequence that decodes owns a place on the device, also while it misses steps.
 
 Steps advance what is there. The host writes only the slots of sequences that join, so a change of
 the batch does not wait for the device.
@@ -24,40 +24,54 @@ _WRITES = (4, 16, 64)
 
 @dataclass
 class SlotMap:
-    """The slots of the sequences of a batch, on the host.
+    """The slots of sequences, on the host.
+
+    A sequence that misses steps keeps its slot as long as no other one needs it. What the device
+    has there is good when it goes on.
+
+    Args:
+        size: the number of slots.
 
     Attributes:
-        slot_of: the slot of each sequence, by the sequence's id.
-        position_of: the position that the device computes next, by the sequence's id.
+        slot_of: the slot of each sequence that has one, by its id; the last batch comes last.
+        position_of: the position that the device would compute next, by the sequence's id.
     """
 
+    size: int
     slot_of: dict[int, int] = field(default_factory=dict)
     position_of: dict[int, int] = field(default_factory=dict)
+    _batch: tuple[int, ...] = ()
 
     def assign(self, batch: Mapping[int, int]) -> dict[int, int]:
-        """Give a slot to each sequence of ``batch``, and take those of all others.
+        """Give a slot to each sequence of ``batch``, that of the one that rests longest if need be.
 
         Args:
-            batch: the next position of each sequence, by its id. A sequence whose position is not
-                the one that the device would compute next enters again.
+            batch: the next position of each sequence, by its id; ``size`` at most. A sequence whose
+                position is not the one that the device would compute next enters again.
 
         Returns:
             The slots of sequences that enter.
         """
-        known = {
-            seq_id: slot
-            for seq_id, slot in self.slot_of.items()
-            if batch.get(seq_id) == self.position_of[seq_id]
-        }
-        used = set(known.values())
-        free = (slot for slot in range(len(batch) + len(used)) if slot not in used)
-        entered = {seq_id: next(free) for seq_id in batch if seq_id not in known}
-        self.slot_of, self.position_of = known | entered, dict(batch)
-        return entered
+        entered = [seq for seq, position in batch.items() if self.position_of.get(seq) != position]
+        if new := [seq for seq in entered if seq not in self.slot_of]:
+            used = set(self.slot_of.values())
+            free = [slot for slot in range(self.size) if slot not in used]
+            resting = (seq for seq in list(self.slot_of) if seq not in batch)
+            for seq in new:
+                self.slot_of[seq] = free.pop(0) if free else self._taken_from(next(resting))
+        for seq in batch:
+            self.slot_of[seq] = self.slot_of.pop(seq)
+        self.position_of.update(batch)
+        self._batch = tuple(batch)
+        return {seq: self.slot_of[seq] for seq in entered}
+
+    def _taken_from(self, seq_id: int) -> int:
+        del self.position_of[seq_id]
+        return self.slot_of.pop(seq_id)
 
     def advance(self, steps: int) -> None:
-        """Note that the device moves all sequences by ``steps`` positions."""
-        for seq_id in self.position_of:
+        """Note that the device moves the sequences of the last batch by ``steps`` positions."""
+        for seq_id in self._batch:
             self.position_of[seq_id] += steps
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -84,6 +85,21 @@ def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -
         assert all(own.finite)
         difference = torch.stack(own.hiddens) - torch.stack(expected[seq_id].hiddens)
         assert difference.abs().max() < 2e-5
+
+
+def test_sequences_that_miss_steps_have_the_ids_of_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = Driver(make_worker(), everything()).run(STEPS)
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    driver, dice = Driver(make_worker(), everything()), Random(0)
+    while todo := [seq_id for seq_id, own in driver.told.items() if len(own.ids) < STEPS]:
+        if some := [seq_id for seq_id in todo if dice.random() < 0.6]:
+            driver.step(some)
+    assert {seq_id: own.ids for seq_id, own in driver.told.items()} == {
+        seq_id: own.ids for seq_id, own in expected.items()
+    }
 
 
 @pytest.mark.slow

@@ -16,16 +16,29 @@ from ChatTTS.model.velocity.backends.cuda.slots import SlotMap, SlotRows  # isor
 
 
 def test_sequences_that_go_on_keep_their_slots() -> None:
-    slots = SlotMap()
+    slots = SlotMap(4)
     assert slots.assign({7: 3, 8: 9, 9: 1}) == {7: 0, 8: 1, 9: 2}
     slots.advance(2)
     assert slots.assign({7: 5, 9: 3}) == {}
-    assert slots.assign({9: 3, 6: 0, 7: 5}) == {6: 1}
-    assert slots.slot_of == {7: 0, 6: 1, 9: 2}
+    assert slots.assign({9: 3, 6: 0, 7: 5}) == {6: 3}
+    assert slots.slot_of == {8: 1, 9: 2, 6: 3, 7: 0}
+
+
+def test_a_sequence_that_misses_steps_keeps_its_slot_until_another_one_needs_it() -> None:
+    slots = SlotMap(3)
+    slots.assign({7: 3, 8: 9, 9: 1})
+    slots.advance(1)
+    slots.assign({9: 2})
+    slots.advance(8)
+    assert slots.assign({8: 10, 9: 10}) == {}  # the device has not moved 8 meanwhile
+    slots.advance(1)
+    assert slots.assign({5: 0, 9: 11}) == {5: 0}  # of 7, which rests longest
+    slots.advance(1)
+    assert slots.assign({7: 4, 8: 11}) == {7: 0}  # of 5; 8 goes on in its own
 
 
 def test_a_sequence_at_another_position_enters_again() -> None:
-    slots = SlotMap()
+    slots = SlotMap(2)
     slots.assign({7: 3, 8: 9})
     slots.advance(1)
     assert slots.assign({7: 3, 8: 10}) == {7: 0}
@@ -33,23 +46,28 @@ def test_a_sequence_at_another_position_enters_again() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_any_order_of_joins_and_leaves(seed: int) -> None:
-    """No more slots are in use than sequences were at any time, and no two have one."""
+    """No two sequences have one slot, and those that rest have theirs or enter again."""
     rng = np.random.default_rng(seed)
-    slots, following = SlotMap(), 0
+    slots, following, rested = SlotMap(16), 0, 0
     held: dict[int, int] = {}
     for _ in range(300):
         for seq_id in [seq_id for seq_id in held if rng.random() < 0.2]:
             del held[seq_id]
-        before = {seq_id: slots.slot_of[seq_id] for seq_id in held}
         while len(held) < 16 and rng.random() < 0.6:
             held[following], following = 0, following + 1
-        entered = slots.assign(held)
-        assert slots.slot_of == before | entered
-        assert set(slots.slot_of) == set(held)
-        assert len(set(slots.slot_of.values())) == len(held)
-        assert max(slots.slot_of.values(), default=0) < 16
+        batch = {seq_id: at for seq_id, at in held.items() if rng.random() < 0.7}
+        before = dict(slots.slot_of)
+        entered = slots.assign(batch)
+        for seq_id, position in batch.items():
+            rested += position > 0 and seq_id not in entered
+            assert position > 0 or seq_id in entered
+            if seq_id not in entered:
+                assert slots.slot_of[seq_id] == before[seq_id]
+        assert len(set(slots.slot_of.values())) == len(slots.slot_of)
+        assert set(slots.slot_of.values()) <= set(range(16))
         slots.advance(1)
-        held = {seq_id: position + 1 for seq_id, position in held.items()}
+        held |= {seq_id: position + 1 for seq_id, position in batch.items()}
+    assert rested > 100
 
 
 @pytest.mark.parametrize("recorded", [True, False])

@@ -89,7 +89,8 @@ def attend_chunks(
         _KEYS,
         # Triton's interpreter multiplies the bits of bfloat16 numbers as if they were integers.
         not query.is_cuda,
-        num_warps=4,
+        # Numbers of eight bits are widened in registers, which more warps have more of.
+        num_warps=8 if pool.dtype is torch.int8 else 4,
     )
     return mixed
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from ChatTTS.text.pronunciation.english.dictionary import Dictionary, Entry
+from ChatTTS.text.pronunciation.english.dictionary import Dictionary, Entry, load_dictionary
 from ChatTTS.text.pronunciation.english.letter_network import letter_numbers, unpack
 from ChatTTS.text.pronunciation.english.word_reader import WordReader
 from recipes.english_pronunciation.alignment import Aligner
@@ -82,6 +82,14 @@ def test_the_packed_dictionary_says_every_word_as_misaki_does(dictionaries: Path
 def test_additions_can_be_read() -> None:
     additions = read_additions()
     assert additions["lead"] == Entry("lˈid", {"noun": "lˈɛd"})
+
+
+@pytest.mark.smoke
+def test_the_packaged_dictionary_has_the_additions() -> None:
+    dictionary = load_dictionary()
+    for word, entry in read_additions().items():
+        assert dictionary.get(word) == entry, word
+    assert dictionary.get("Hermione") == Entry("həɹmˈIəni")
 
 
 def test_the_packed_network_is_the_trained_one(tmp_path: Path) -> None:

@@ -47,6 +47,11 @@ class BlockSpaceManager:
         self.prefixes = PrefixCache()
         self._moves: list[BlockMove] = []
 
+    @property
+    def num_held(self) -> int:
+        """Return the number of blocks that sequences hold, on the device and on the host."""
+        return self.device.num_used + self.host.num_used
+
     def take_moves(self) -> tuple[BlockMove, ...]:
         """Return the moves decided since the last call, in order."""
         moves = tuple(self._moves)

@@ -334,6 +334,13 @@ class LLMEngine:
         for output in outputs:
             if output.error is not None:
                 self._scheduler.abort(output.request_id)  # its other samples
+        if not self._in_flight and (lost := self._scheduler.num_lost):
+            logger.error(
+                "%d blocks of the KV cache stayed with no request, and are free again: tell the "
+                "authors of this package, with the lines before",
+                lost,
+            )
+            self._renew()
         self._engine_seconds += time.perf_counter() - started
         return outputs
 
@@ -363,6 +370,10 @@ class LLMEngine:
         # Not by aborting requests: a thread may have stopped at any instruction, so the state of
         # the scheduler cannot be relied on.
         self._outputs.end_all(count)
+        self._renew()
+
+    def _renew(self) -> None:
+        """Make a state without requests and without blocks in use, with the counts of this one."""
         self._past = self._scheduler.stats.after(self._past)
         self._begin(self._scheduler.known)
 

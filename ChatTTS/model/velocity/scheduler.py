@@ -111,6 +111,11 @@ class Scheduler:
             touched_blocks=device.num_touched,
         )
 
+    @property
+    def num_lost(self) -> int:
+        """Return the number of blocks that are held although no request is left: 0, or a fault."""
+        return 0 if self._groups else self._blocks.num_held
+
     # ------------------------------------------------------------ adding and aborting requests
 
     def __contains__(self, request_id: object) -> bool:

@@ -22,6 +22,7 @@ from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import FinishReason, GenerationRequest
 from ChatTTS.model.joined import join
 from ChatTTS.model.tokenizer import Prompt
+from ChatTTS.model.velocity.block_pool import BlockPool
 from ChatTTS.model.velocity.configs import CacheConfig, EngineArgs
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.output import RequestOutput
@@ -462,3 +463,22 @@ def test_joining_keeps_order_and_the_end() -> None:
     assert whole.hiddens.dtype is torch.float32
     assert whole.hiddens[:, 1].tolist() == list(range(len(ids)))
     assert whole.logprob == deltas[-1].logprob < deltas[0].logprob
+
+
+def test_a_block_that_stays_with_no_request_is_told_and_free_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    release, kept = BlockPool.release, list[int]()
+
+    def forgetful(pool: BlockPool, block: int) -> None:
+        release(pool, block) if kept else kept.append(block)
+
+    engine, _ = make_engine()
+    monkeypatch.setattr(BlockPool, "release", forgetful)
+    for seed, told in ((0, 1), (1, 1)):
+        engine.add([request := make_request(seed)])
+        run_all(engine).check(request)
+        assert is_idle(engine)
+        assert [record.levelname for record in caplog.records] == ["ERROR"] * told
+    assert "1 blocks of the KV cache" in caplog.text
+    assert engine.metrics().requests_stopped + engine.metrics().requests_at_limit == 2

@@ -87,6 +87,10 @@ def test_plain_numbers(written: str, words: str) -> None:
             "eighteen inches to thirty six inches apart, thirty six inches all",
         ),
         ("x = - 5", "x equals minus five"),
+        (
+            "3000' up to runway 13R/31L",
+            "three thousand feet up to runway one three right, three one left",
+        ),
         ("-5 and 3 - 2 = 1", "minus five and three minus two equals one"),
         ("3 + 4 = 7", "three plus four equals seven"),
         # names with digits

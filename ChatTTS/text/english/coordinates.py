@@ -60,7 +60,12 @@ COORDINATES = (
         rf"(?:[\s-]?(?P<inches>\d{{1,2}}(?:\.\d)?)(?:″|\"|''|(?=\s+tall))|{_LONG})",
         _say_feet,
     ),
-    span("heights in feet", r"(?:(?<=\d,\d{3})|(?<=\d\.\d))['′](?!\w)", " feet", behind=_UNQUOTED),
+    span(
+        "heights in feet",
+        r"(?:(?<=\d,\d{3})|(?<=\d\.\d)|(?<=\d{4})(?<!\b19\d\d)(?<!\b20\d\d))['′](?!\w)",
+        " feet",
+        behind=_UNQUOTED,
+    ),
     span(
         "lone primes",
         r"(?<![\w.])(?:(\d{1,3})′|(\d{1,3}(?:\.\d{1,3})?)″)",

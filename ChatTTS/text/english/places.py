@@ -1,4 +1,4 @@
-"""States with their codes and roads: "Boise, Ida.", "(D-Mass.)", "Austin, TX 78701", "I-95 N"."""
+"""States, roads and runways: "Boise, Ida.", "(D-Mass.)", "TX 78701", "I-95 N", "RWY 13R"."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ _STATES = {
     **{short: STATES[code] for short, code in _TRADITIONAL.items()},
     "Ont": "Ontario", "Que": "Quebec",
 }  # fmt: skip
+_SIDES = {"L": "left", "R": "right", "C": "center"}
 _CODES = either(STATES)
 _FLOWN = r"\b(?:[A-Z][A-Z\d]\s?\d{2,4}\s|(?i:flights?|flt|fly|flying|nonstop|fares?|layover)\b)"
 
@@ -86,6 +87,15 @@ PLACES = (
     ),
     span("counties", rf"\bCo\.(?=,\s(?:{either(_STATES)}|{_CODES})\b)|\bCo\.(?=\sR[do])", "county"),
     span("a city in a district", r"\bWash\.(?=,? D\.?C\b)", "Washington"),
+    span(
+        "runways",
+        r"(?<!\w)(?P<number>0?[1-9]|[12]\d|3[0-6])(?P<side>[LRC])\b(?P<other>/(?=\d))?",
+        lambda match: (
+            f"{english_digits(match['number'])} {_SIDES[match['side']]}"
+            f"{', ' if match['other'] else ''}"
+        ),
+        behind=r"\b(?:R(?:UN)?WA?YS?|[Rr]unways?)\s(?:\d{1,2}[LRC](?:/|, | and ))?\Z",
+    ),
     span(
         "ways of a road",
         r"(?<=\d\s)([NSEW])(B?)\b(?!\.[A-Za-z])",

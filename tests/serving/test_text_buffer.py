@@ -73,6 +73,7 @@ def test_nothing_is_lost(text: str) -> None:
 @given(PLAIN, st.integers(10, 200))
 @example(f"{'word ' * 11}one. 12. {'more ' * 11}words.", 60)
 @example("No no no. No tom a.  Tom. Tom. ", 19)
+@example("No no no. No tom. No. ", 17)
 @example("Yes. No. Maybe so, I think. Good. It was late that day. OK.", 30)
 def test_utterances_are_those_of_the_splitter(text: str, most: int) -> None:
     assert divided(spoken(list(text), most), most) == split_utterances(text, most)

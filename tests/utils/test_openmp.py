@@ -53,12 +53,19 @@ def test_the_loop_of_a_device_that_works_by_itself_makes_no_team() -> None:
     found = output_of(
         """
 import os
+import time
 from types import SimpleNamespace
 import torch
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine
 
 def threads():
     return len(os.listdir("/proc/self/task"))
+
+def settled():
+    # The system lists a thread for a moment after it has ended.
+    end = time.monotonic() + 30
+    while threads() > base and time.monotonic() < end:
+        time.sleep(0.001)
 
 class Part:
     def turn(self):
@@ -68,7 +75,9 @@ class Part:
 
 torch.set_num_threads(4)
 x = torch.ones(1 << 20)
-for depth in (1, 2):
+base = threads()
+for depth in (2, 1):
+    settled()
     loop = AsyncLLMEngine(SimpleNamespace(executor=SimpleNamespace(depth=depth))).loop
     part = Part()
     loop.begin(part)
@@ -78,4 +87,4 @@ os._exit(0)  # these engines cannot be closed
 """,
         timeout=240,
     )
-    assert found.splitlines() == ["3", "0", "4"]
+    assert found.splitlines() == ["0", "3", "4"]

@@ -21,6 +21,9 @@ _MAY_BE_WRAPPED = re.compile(r"\A[ \t]*\w.{30,}[a-z,][ \t]*")
 _LINE_BEGINNING = re.compile(r"[ \t]*([\s\S])?")
 # An open bracket may become a tag or a break, which is not a word.
 _OPEN_TAG = re.compile(r"\[\w*$|<(?:b(?:r(?:e(?:a(?:k[^<>]*)?)?)?)?)?$")
+# Whether a stop ended a sentence is known with the whole word behind it: "tom. N" may be a name,
+# and "tom. No" is none.
+_OPEN_WORD = re.compile(r"(?<=[.!?…。！？])[\"'’”)\]]*\s+\S*\Z")
 # The splitter looks back at most this many characters to decide whether a full stop ends a
 # sentence.
 _LOOK_BACK = 64
@@ -110,7 +113,7 @@ class TextBuffer:
             joined = join_sentences(joined, sentence)
         if is_whole and not has_words(joined):
             self._lead = self._take(current)
-        elif is_whole or self._are_two(joined, _OPEN_TAG.sub("", following)):
+        elif is_whole or self._are_two(joined, _OPEN_WORD.sub("", _OPEN_TAG.sub("", following))):
             utterances.append(self._take(current))
         return utterances
 

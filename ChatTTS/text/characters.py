@@ -59,6 +59,7 @@ _SUBSTITUTES = {chr(code): str(mark) for code, mark in _PUBLISHED_MAP.items()} |
 
 # Signs of a meaning that have the category of marks, and signs that only adorn a text or divide it.
 _MEANT = frozenset("#%&*/@\\§¶‰‱′″")
+_WIDE_HYPHEN = re.compile(r"(?<=\d)－(?=\d)")
 _ORNAMENT = re.compile(rf"[~^`|\u2500-\u25ff{EMOJI}]")
 
 _PLAIN_MARKS = {"，": ",", "、": ",", "。": "."}
@@ -118,9 +119,6 @@ def published_characters(text: str, kept: str = "") -> str:
     """
     dropped = re.compile(f"[^{_PUBLISHED_SET}{re.escape(kept)}]") if kept else _NOT_PUBLISHED
     return map_plain(text, lambda plain: dropped.sub("", plain.translate(_PUBLISHED_MAP)))
-
-
-_WIDE_HYPHEN = re.compile(r"(?<=\d)－(?=\d)")
 
 
 def fold(text: str, kept: str) -> str:

@@ -35,12 +35,6 @@ def _clock(match: re.Match[str]) -> str:
     return english_number(str(hour)) if half and minute == "00" else say_hour(hour, minute)
 
 
-def _say_before_half(match: re.Match[str]) -> str:
-    """Return the time in front of "a m" or "p m"."""
-    hour, minute = int(match["hour"]), match["minute"]
-    return english_number(str(hour)) if minute == "00" else say_hour(hour, minute)
-
-
 def _say_opening(match: re.Match[str]) -> str | None:
     """Return "11.00-14.30" as hours, unless one of them is none."""
     first, last = int(match[1]), int(match[3])
@@ -113,8 +107,8 @@ CLOCK = (
     # "324 PM"; "810 AM" may be a station, whose name is said so as well.
     span(
         "times without a colon",
-        r"(?<![\w.:,$/-])(?P<hour>[1-9]|1[0-2])(?P<minute>[0-5]\d)(?=\s?[AaPp](?:\.[Mm](?![A-Za-z])|[Mm]\b))",
-        _say_before_half,
+        rf"(?<![\w.:,$/-])([1-9]|1[0-2])([0-5]\d){_HALF.pattern}",
+        lambda match: say_hour(int(match[1]), match[2], f" {match[3].lower()} m"),
     ),
     span("parts of a ratio", r"(?<=\d):(?=\d)", " to "),
     span(

@@ -100,10 +100,8 @@ class Sequence:
     @property
     def is_heard_soon(self) -> bool:
         """Return whether plans in flight draw the frames of which its listener hears the first."""
-        listener = self.request.listener
-        if listener is None or not listener.waits or self.heard_from is not None:
-            return False
-        return len(self.ids) + self.drawing >= listener.first
+        listener = self.request.listener if self.is_awaited else None
+        return listener is not None and len(self.ids) + self.drawing >= listener.first
 
     def lead(self, now: float) -> float:
         """Return the seconds of sound that its listener has not played at ``now``.

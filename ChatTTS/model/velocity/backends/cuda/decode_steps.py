@@ -129,7 +129,6 @@ class DecodeSteps:
         self._patience = patience()
         self.buckets = buckets(max_rows)
         self._slots = SlotMap(max_rows)
-        self._in_rows: list[int] = []  # the ids of the sequences in the rows
         self._has_failed = False
 
     def record(self, rows: int, *, adapted: bool = False) -> None:
@@ -180,11 +179,12 @@ class DecodeSteps:
 
     def _empty_rows(self) -> None:
         self._write_rows(list(range(len(self._known))), {})
-        self._slots, self._in_rows = SlotMap(len(self._known)), []
+        self._slots = SlotMap(len(self._known))
 
     def _place(self, works: Sequence[Work], states: Sequence[SequenceState]) -> None:
         """Give each sequence a row, in this order, and a slot with its block table."""
         batch = {work.seq_id: work.start + work.count - 1 for work in works}
+        before = self._slots.batch  # the sequences in the rows
         entered = self._slots.assign(batch)
         slots = [self._slots.slot_of[seq_id] for seq_id in batch]
         if entered:
@@ -194,11 +194,10 @@ class DecodeSteps:
             self._inputs.write(list(joining), self._packed(joining))
             for slot in joining:
                 self._known[slot] = ()
-        before, self._in_rows = self._in_rows, list(batch)
         rows = {
             row: (slots[row], batch[seq_id], states[row].adapter)
             for row, seq_id in enumerate(batch)
-            if seq_id in entered or before[row : row + 1] != [seq_id]
+            if seq_id in entered or before[row : row + 1] != (seq_id,)
         }
         changed = [*rows, *range(len(batch), len(before))]
         if changed:

@@ -35,12 +35,13 @@ class SlotMap:
     Attributes:
         slot_of: the slot of each sequence that has one, by its id; the last batch comes last.
         position_of: the position that the device would compute next, by the sequence's id.
+        batch: the ids of the last batch, in its order.
     """
 
     size: int
     slot_of: dict[int, int] = field(default_factory=dict)
     position_of: dict[int, int] = field(default_factory=dict)
-    _batch: tuple[int, ...] = ()
+    batch: tuple[int, ...] = ()
 
     def assign(self, batch: Mapping[int, int]) -> dict[int, int]:
         """Give a slot to each sequence of ``batch``, that of the one that rests longest if need be.
@@ -62,7 +63,7 @@ class SlotMap:
         for seq in batch:
             self.slot_of[seq] = self.slot_of.pop(seq)
         self.position_of.update(batch)
-        self._batch = tuple(batch)
+        self.batch = tuple(batch)
         return {seq: self.slot_of[seq] for seq in entered}
 
     def _taken_from(self, seq_id: int) -> int:
@@ -71,7 +72,7 @@ class SlotMap:
 
     def advance(self, steps: int) -> None:
         """Note that the device moves the sequences of the last batch by ``steps`` positions."""
-        for seq_id in self._batch:
+        for seq_id in self.batch:
             self.position_of[seq_id] += steps
 
 

@@ -18,7 +18,7 @@ from .found_files import found_heads, found_lengths
 from .front_ends import front_end_named
 from .model.cuda.graphs import CudaRecorder
 from .model.cuda.recording_thread import RecordingThread
-from .model.cuda.support import must_fit
+from .model.cuda.support import must_fit, why_no_kernels
 from .model.devices.placement import Placement
 from .model.dvae import DVAE, MelDecoder
 from .model.gpt import EngineOptions
@@ -33,6 +33,11 @@ from .model.synthesis.cpu_convnext import accelerate
 from .model.synthesis.cpu_decoder import NativeStreamingDecoder, PackedLayers
 from .model.synthesis.cuda_decoder import CudaStreamingDecoder
 from .model.synthesis.cuda_layers import CudaLayer, cuda_layers
+from .model.synthesis.layer_operations import (
+    TORCH_OPERATIONS,
+    LayerOperations,
+    kernel_operations,
+)
 from .model.synthesis.layers import vocoder_layers
 from .model.synthesis.streaming_decoder import StreamingDecoder
 from .model.synthesis.synthesizer import Synthesizer
@@ -220,10 +225,11 @@ def _synthesizers(
     too. The DVAE stays in float32: codes carry less information than hidden states, and lose more.
     """
     decoders: tuple[StreamingDecoder | None, StreamingDecoder | None] = None, None
-    layers: list[CudaLayer] = []
+    operations, layers = TORCH_OPERATIONS, list[CudaLayer]()
     try:
         if placement.audio_device.type == "cuda" and torch.version.hip is None:
-            layers = cuda_layers(vocoder_layers(vocos), placement.dtype)
+            operations = _layer_operations(placement, options)
+            layers = cuda_layers(vocoder_layers(vocos), operations, placement.dtype)
         elif has_kernels:
             decoders = _native_decoders(decoder, dvae, vocos, placement, options)
     except BuildError:
@@ -231,8 +237,16 @@ def _synthesizers(
     except ConfigError as error:
         logger.warning("this checkpoint's sound is decoded whole, not in pieces: %s", error)
     if layers:
-        decoders = _cuda_decoders(decoder, dvae, layers, placement)
+        decoders = _cuda_decoders(decoder, dvae, layers, operations, placement)
     return Synthesizer(decoder, vocos, decoders[0]), Synthesizer(dvae, vocos, decoders[1])
+
+
+def _layer_operations(placement: Placement, options: EngineOptions) -> LayerOperations:
+    """Return the operations of the layers on CUDA: kernels, where they run and rows shall not
+    depend on each other."""
+    if options.batch_invariant is False or why_no_kernels(placement.audio_device) is not None:
+        return TORCH_OPERATIONS
+    return kernel_operations()
 
 
 # Utterances in the launches of the Decoder and the DVAE that are recorded at a load.
@@ -240,7 +254,11 @@ _RECORDED_FIRST = (1, 4, 16)
 
 
 def _cuda_decoders(
-    decoder: MelDecoder, dvae: DVAE, vocoder: Sequence[CudaLayer], placement: Placement
+    decoder: MelDecoder,
+    dvae: DVAE,
+    vocoder: Sequence[CudaLayer],
+    operations: LayerOperations,
+    placement: Placement,
 ) -> tuple[StreamingDecoder, StreamingDecoder]:
     """Return decoders of recorded launches: those of some sizes now, the others by a thread.
 
@@ -249,8 +267,10 @@ def _cuda_decoders(
     """
     advice = "leave more of it free, for example with a smaller kv_memory"
     recorders = [CudaRecorder(placement.audio_device, advice=advice) for _ in range(2)]
-    from_hiddens = CudaStreamingDecoder(decoder, vocoder, recorders[0], dtype=placement.dtype)
-    from_codes = CudaStreamingDecoder(dvae, vocoder, recorders[1])
+    from_hiddens = CudaStreamingDecoder(
+        decoder, vocoder, operations, recorders[0], dtype=placement.dtype
+    )
+    from_codes = CudaStreamingDecoder(dvae, vocoder, operations, recorders[1])
     for each in (from_hiddens, from_codes):
         each.warm_up(_RECORDED_FIRST)
     logger.info(

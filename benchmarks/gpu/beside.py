@@ -22,9 +22,6 @@ from .scale import Scale, Task
 from .sound import whole_checkpoint
 
 SAMPLE_RATE = 24_000
-# The norm of the difference from the samples alone, by the norm of these: an utterance's launches
-# have other shapes beside others, and so other rounding.
-_ALLOWED = 0.05
 # Seconds of silence that a player may have: as much as a listener hardly hears.
 _MOST_SILENT = 0.1
 # A sample prompt's length in seconds.
@@ -84,7 +81,7 @@ def measure(task: Task, dtype: str) -> None:
             own["failed"] = repr(error)
         record.put(beside=found)
         paused = own["silent_ms"] > 1000 * _MOST_SILENT and task.device.type == "cuda"
-        if error is not None or own["difference"] > _ALLOWED or paused:
+        if error is not None or own["difference"] > 0 or paused:
             wrong.append(name)
     chat.unload()
     if wrong:
@@ -161,7 +158,10 @@ def _params(scale: Scale) -> InferCodeParams:
 
 
 def _told(heard: Heard, alone: Heard) -> dict[str, Any]:
-    """Return the figures of a stream, and its difference from the one alone."""
+    """Return the figures of a stream.
+
+    Among them is the norm of its difference from the one alone, by the norm of that one.
+    """
     difference = float("inf")
     if heard.samples.shape == alone.samples.shape and np.isfinite(heard.samples).all():
         norm = max(float(np.linalg.norm(alone.samples)), 1e-30)

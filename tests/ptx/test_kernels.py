@@ -24,6 +24,7 @@ IN_BFLOAT16 = (
 KERNELS = (
     "ahead",
     "attention",
+    "decoder_layers",
     "eight_bits",
     "elementwise",
     "products",
@@ -90,6 +91,14 @@ def test_products_of_rows_with_adapters() -> None:
 def test_no_bit_of_the_whole_engine_depends_on_adapters() -> None:
     file = "tests/model/velocity/backends/cuda/test_adapters.py"
     printed = run_tests(90, file, "-k", "test_bits_beside_adapters", races=False)
+    assert _launches(printed) > 200
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", CASES)
+def test_no_bit_of_the_audio_decoder_depends_on_the_batch(capability: int) -> None:
+    file = "tests/model/synthesis/test_cuda_decoder.py"
+    printed = run_tests(capability, file, "-k", "test_no_bit_of_the_kernels", races=False)
     assert _launches(printed) > 200
 
 

@@ -31,8 +31,9 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from ChatTTS.config import EmbedConfig
+from ChatTTS.config import ConvNetConfig, EmbedConfig, MelConfig, VocosConfig
 from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.kernels import cuda as kernels
 from ChatTTS.model.kernels.cuda import ahead
@@ -44,6 +45,12 @@ from ChatTTS.model.lora.adapter import Adapter, LowRank
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.standard.accelerated_llama import BLOCK_SIZE, TELlamaModel
+from ChatTTS.model.synthesis.cuda_decoder import CudaStreamingDecoder
+from ChatTTS.model.synthesis.cuda_layers import cuda_layers
+from ChatTTS.model.synthesis.launch_shapes import LaunchShapes
+from ChatTTS.model.synthesis.layer_operations import kernel_operations
+from ChatTTS.model.synthesis.layers import vocoder_layers
+from ChatTTS.model.synthesis.vocoder import Vocoder
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
 from ChatTTS.model.velocity.backends.cuda.operations import TritonOperations
 from ChatTTS.model.velocity.backends.cuda.sampler import TritonSampler
@@ -213,6 +220,7 @@ def launch_little(dtype: torch.dtype) -> None:
     _products(dtype)
     _draws()
     _standard_path(PUBLISHED, dtype, (20,))
+    _audio_decoder(dtype)
 
 
 def launch_published(dtype: torch.dtype) -> None:
@@ -222,6 +230,7 @@ def launch_published(dtype: torch.dtype) -> None:
     _steps(PUBLISHED, 32, dtype, ROWS, batch_invariant=True, adapted=True)
     _standard_path(PUBLISHED, dtype, (1, 3, 40))
     _draws()
+    _audio_decoder(dtype)
 
 
 def launch_sizes(dtype: torch.dtype) -> None:
@@ -327,6 +336,20 @@ def _draws() -> None:
             window = np.zeros((0, num_codebooks), dtype=np.int32)
             draw = Draw(sampling, DrawKey(1, Pass.CODE), 0, window, vocabulary - 1)
             TritonSampler()(torch.zeros(rows, num_codebooks, vocabulary), [draw] * rows)
+
+
+def _audio_decoder(dtype: torch.dtype) -> None:
+    """Launch the layers of the published Decoder and vocoder; all shapes take the same kernels."""
+    mel_decoder, vocoder = MelDecoder(ConvNetConfig(), MelConfig().n_mels), Vocoder(VocosConfig())
+    operations = kernel_operations()
+    CudaStreamingDecoder(
+        mel_decoder,
+        cuda_layers(vocoder_layers(vocoder), operations, dtype),
+        operations,
+        EagerRecorder(),
+        dtype=dtype,
+        shapes=LaunchShapes(sizes=(1,), chunks=(2,)),
+    ).warm_up()
 
 
 def _products(dtype: torch.dtype) -> None:

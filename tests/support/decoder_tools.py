@@ -23,6 +23,11 @@ from ChatTTS.model.synthesis.cpu_decoder import NativeStreamingDecoder
 from ChatTTS.model.synthesis.cuda_decoder import CudaStreamingDecoder
 from ChatTTS.model.synthesis.cuda_layers import cuda_layers
 from ChatTTS.model.synthesis.launch_shapes import LaunchShapes
+from ChatTTS.model.synthesis.layer_operations import (
+    TORCH_OPERATIONS,
+    LayerOperations,
+    kernel_operations,
+)
 from ChatTTS.model.synthesis.layers import vocoder_layers
 from ChatTTS.model.synthesis.streaming_decoder import DecoderInput, StreamingDecoder
 from ChatTTS.model.synthesis.torch_decoder import TorchStreamingDecoder
@@ -129,13 +134,22 @@ def cuda_decoder(
     recorder: Recorder | None = None,
     dtype: torch.dtype = torch.float32,
     shapes: LaunchShapes | None = SHAPES,
+    operations: LayerOperations | None = None,
 ) -> CudaStreamingDecoder:
-    """Make a decoder of copies of the modules with recorded launches, on a GPU if there is one."""
+    """Make a decoder of copies of the modules with recorded launches, on a GPU if there is one.
+
+    Args:
+        operations: by default kernels on a GPU, and their twins on a CPU.
+    """
+    if operations is None:
+        operations = TORCH_OPERATIONS if DEVICE.type == "cpu" else kernel_operations()
     mel_decoder = copy.deepcopy(mel_decoder).to(DEVICE)
     vocoder = copy.deepcopy(vocoder).to(DEVICE)
-    layers = cuda_layers(vocoder_layers(vocoder), dtype)
+    layers = cuda_layers(vocoder_layers(vocoder), operations, dtype)
     recorder = recorder or new_recorder(DEVICE)
-    return CudaStreamingDecoder(mel_decoder, layers, recorder, dtype=dtype, shapes=shapes)
+    return CudaStreamingDecoder(
+        mel_decoder, layers, operations, recorder, dtype=dtype, shapes=shapes
+    )
 
 
 def recorded_decoder(mel_decoder: MelDecoder, vocoder: Vocoder) -> CudaStreamingDecoder:
@@ -175,12 +189,15 @@ class Backend:
             assert torch.equal(samples, whole(decoder, frames))
 
 
+# On a GPU these are the kernels, whose rows do not depend on each other.
+ON_GPU = DEVICE.type == "cuda"
+
 BACKENDS = {
     "torch": Backend(TorchStreamingDecoder),
     "native": Backend(native_decoder, is_exact=True),
     "native-bfloat16": Backend(partial(native_decoder, kind="bfloat16"), True, False),
-    "cuda": Backend(recorded_decoder),
-    "cuda-default-shapes": Backend(partial(cuda_decoder, shapes=None)),
+    "cuda": Backend(recorded_decoder, is_exact=ON_GPU),
+    "cuda-default-shapes": Backend(partial(cuda_decoder, shapes=None), is_exact=ON_GPU),
 }
 
 

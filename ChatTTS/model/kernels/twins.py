@@ -6,9 +6,12 @@ A kernel's launcher says what the arguments are; see the modules of ``cuda/``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import gelu as exact_gelu
+from torch.nn.functional import layer_norm, linear
 
 from ..embed import RowKind
 from ..llama.rotary import rotate
@@ -130,3 +133,64 @@ def attend_rows_torch(
         if note is not None:
             note(row, weights.flatten(0, 1))
     return mixed
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What the result of a dense layer is added to.
+
+    Attributes:
+        rows: float32 [B, T, outputs], whose rows of one utterance are contiguous.
+        scale: float32 [outputs], what the result is multiplied with first.
+        there: float32 [B, T, 1], 1 for rows to which the result is added, and 0 for others.
+    """
+
+    rows: Tensor
+    scale: Tensor
+    there: Tensor
+
+
+def dense_torch(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    gelu: bool = False,
+    added: Residual | None = None,
+) -> Tensor:
+    """Multiply rows [B, T, inputs] by the transposed ``weight``."""
+    found = linear(x, weight, bias)
+    if gelu:
+        found = exact_gelu(found)
+    # The scale is float32, and so is what it gives.
+    return found if added is None else torch.addcmul(added.rows, found * added.scale, added.there)
+
+
+@dataclass(frozen=True)
+class ChannelNorm:
+    """A LayerNorm over channels.
+
+    Attributes:
+        weight, bias: float32 [channels].
+        eps: added to the variance.
+    """
+
+    weight: Tensor
+    bias: Tensor
+    eps: float
+
+
+def depthwise_norm_torch(
+    window: Tensor,
+    taps: Tensor,
+    bias: Tensor,
+    norm: ChannelNorm,
+    *,
+    dilation: int,
+    dtype: torch.dtype,
+) -> Tensor:
+    """Convolve each channel of [B, (kernel - 1) * dilation + T, channels], then norm each row."""
+    span = (len(taps) - 1) * dilation + 1
+    inputs = window.unfold(1, span, 1)[..., ::dilation].transpose(2, 3)  # [B, T, kernel, C]
+    rows = (inputs * taps).sum(2) + bias
+    return layer_norm(rows, rows.shape[2:], norm.weight, norm.bias, norm.eps).to(dtype)

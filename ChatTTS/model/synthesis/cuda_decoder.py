@@ -22,6 +22,7 @@ from ..dvae import MelDecoder
 from .code_tables import FrameFeatures
 from .cuda_layers import CudaLayer, cuda_layers, total_delay
 from .launch_shapes import LaunchShapes
+from .layer_operations import LayerOperations
 from .layers import mel_layers
 from .streaming_decoder import DecoderInput, DecoderState, StreamingDecoder, check_inputs
 
@@ -87,24 +88,26 @@ class CudaStreamingDecoder(StreamingDecoder):
     Args:
         mel_decoder: the Decoder or the DVAE, whose device is used.
         vocoder: from :func:`~.cuda_layers.cuda_layers`; two decoders may share them.
+        operations: that the layers are computed with, those of the vocoder as well.
         recorder: of launches, for this decoder alone.
         dtype: of the products in the mel decoder's blocks; all else is float32.
         shapes: of launches; by default :class:`LaunchShapes`.
     """
 
-    exact = False
     by_launches = True
 
     def __init__(
         self,
         mel_decoder: MelDecoder,
         vocoder: Sequence[CudaLayer],
+        operations: LayerOperations,
         recorder: Recorder,
         *,
         dtype: torch.dtype = torch.float32,
         shapes: LaunchShapes | None = None,
     ) -> None:
-        self._layers = [*cuda_layers(mel_layers(mel_decoder), dtype), *vocoder]
+        self._layers = [*cuda_layers(mel_layers(mel_decoder), operations, dtype), *vocoder]
+        self.exact = operations.exact
         self._recorder, self._shapes = recorder, shapes or LaunchShapes()
         self._delay = total_delay(self._layers)
         self._device = device = mel_decoder.coef.device

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
+from ..kernels.twins import ChannelNorm, Residual
+from .layer_operations import LayerOperations
 from .layers import (
     ConvNeXtLayer,
     ConvolutionLayer,
@@ -65,7 +66,9 @@ class CudaLayer:
 
 
 def cuda_layers(
-    layers: Sequence[DecoderLayer], dtype: torch.dtype = torch.float32
+    layers: Sequence[DecoderLayer],
+    operations: LayerOperations,
+    dtype: torch.dtype = torch.float32,
 ) -> list[CudaLayer]:
     """Return the layers that carry out descriptions, on the device of their modules.
 
@@ -73,16 +76,17 @@ def cuda_layers(
 
     Args:
         layers: of a mel decoder or of a vocoder; weights are used where they are, or copied.
+        operations: that the layers are computed with.
         dtype: of the products in ConvNeXt blocks; all else is float32.
     """
     made = []
     for layer, by_rows in _grouped(layers):
-        after = [_row_function(other) for other in by_rows]
+        after = [_row_function(other, operations) for other in by_rows]
         match layer:
             case ConvolutionLayer():
-                made.append(_followed(_convolution(layer), after))
+                made.append(_followed(_convolution(layer, operations), after))
             case ConvNeXtLayer():
-                block = _residual(layer, dtype)
+                block = _residual(layer, operations, dtype)
                 made.append(_followed(block, after) if after else block)
             case OverlapAddLayer():
                 made.append(_overlap_add(layer))
@@ -98,19 +102,19 @@ def _grouped(layers: Sequence[DecoderLayer]) -> Iterator[tuple[DecoderLayer, lis
         yield layers[start], list(layers[start + 1 : end])
 
 
-def _row_function(layer: DecoderLayer) -> _RowFunction:
+def _row_function(layer: DecoderLayer, operations: LayerOperations) -> _RowFunction:
     match layer:
         case GeluLayer(module) | NormLayer(module):
             return module
         case ConvolutionLayer(conv):
-            weight = conv.weight.squeeze(2)
-            return lambda rows: linear(rows, weight, conv.bias)
+            weight = conv.weight.squeeze(2).contiguous()
+            return lambda rows: operations.dense(rows, weight, conv.bias)
         case InverseFourierLayer():
-            return _windowed_frames(layer)
+            return _windowed_frames(layer, operations)
     raise TypeError(f"no function of rows for {type(layer).__name__}")
 
 
-def _convolution(description: ConvolutionLayer) -> CudaLayer:
+def _convolution(description: ConvolutionLayer, operations: LayerOperations) -> CudaLayer:
     """A convolution without dilation, as a product of rows: cuDNN's may have fewer bits.
 
     Places outside the utterance are not set to zero yet, see :func:`_followed`.
@@ -121,27 +125,31 @@ def _convolution(description: ConvolutionLayer) -> CudaLayer:
         weight = weight * scale.unsqueeze(1)
 
     def compute(window: Tensor, there: Tensor) -> Tensor:
-        return linear(window.unfold(1, span, 1).flatten(2), weight, conv.bias)
+        return operations.dense(window.unfold(1, span, 1).flatten(2), weight, conv.bias)
 
     return CudaLayer(conv.in_channels, span, description.padding, compute)
 
 
-def _residual(description: ConvNeXtLayer, dtype: torch.dtype) -> CudaLayer:
+def _residual(
+    description: ConvNeXtLayer, operations: LayerOperations, dtype: torch.dtype
+) -> CudaLayer:
     """A ConvNeXt block, of a mel decoder or of the vocoder."""
     block, span = description.block, description.span
     conv, wide, narrow = block.dwconv, block.pwconv1, block.pwconv2
     scale = block_scale(block).detach()
+    norm = ChannelNorm(block.norm.weight.detach(), block.norm.bias.detach(), block.norm.eps)
     (dilation,) = conv.dilation
     taps = conv.weight.detach().squeeze(1).T.contiguous()  # [kernel, C]
     wide_weight, wide_bias = wide.weight.detach().to(dtype), wide.bias.detach().to(dtype)
     narrow_weight, narrow_bias = narrow.weight.detach().to(dtype), narrow.bias.detach().to(dtype)
 
     def compute(window: Tensor, there: Tensor) -> Tensor:
-        inputs = window.unfold(1, span, 1)[..., ::dilation].transpose(2, 3)  # [B, T, kernel, C]
-        y = block.norm((inputs * taps).sum(2) + conv.bias).to(dtype)
-        y = linear(block.act(linear(y, wide_weight, wide_bias)), narrow_weight, narrow_bias)
-        # The scale is float32, and so is what it gives.
-        return torch.addcmul(layer.at_outputs(window), y * scale, layer.at_outputs(there))
+        rows = operations.depthwise_norm(
+            window, taps, conv.bias, norm, dilation=dilation, dtype=dtype
+        )
+        rows = operations.dense(rows, wide_weight, wide_bias, gelu=True)
+        residual = Residual(layer.at_outputs(window), scale, layer.at_outputs(there))
+        return operations.dense(rows, narrow_weight, narrow_bias, added=residual)
 
     layer = CudaLayer(conv.in_channels, span, description.padding, compute)
     return layer
@@ -159,7 +167,7 @@ def _followed(layer: CudaLayer, after: Sequence[_RowFunction]) -> CudaLayer:
     return replace(layer, compute=compute)
 
 
-def _windowed_frames(layer: InverseFourierLayer) -> _RowFunction:
+def _windowed_frames(layer: InverseFourierLayer, operations: LayerOperations) -> _RowFunction:
     """From rows [B, T, dim] to windowed frames of samples [B, T, n_fft].
 
     The inverse Fourier transform is a product, which needs no plan and no complex numbers.
@@ -168,10 +176,10 @@ def _windowed_frames(layer: InverseFourierLayer) -> _RowFunction:
     inverse = layer.matrix().T.float().contiguous().to(out.weight.device)  # [n_fft, 2 bins]
 
     def frames(rows: Tensor) -> Tensor:
-        logs, phases = out(rows).chunk(2, dim=-1)
+        logs, phases = operations.dense(rows, out.weight, out.bias).chunk(2, dim=-1)
         magnitudes = logs.exp().clip(max=LARGEST_MAGNITUDE)
         parts = torch.cat([magnitudes * phases.cos(), magnitudes * phases.sin()], dim=-1)
-        return linear(parts, inverse)
+        return operations.dense(parts, inverse)
 
     return frames
 
@@ -184,15 +192,16 @@ def _overlap_add(description: OverlapAddLayer) -> CudaLayer:
     """
     overlap, weights = description.frames, description.weights
     # For each row of a span, the oldest first, the part of the frame that lies in the present hop.
-    squares = weights.unflatten(0, (overlap, -1)).flip(0).T.contiguous()
+    squares = weights.unflatten(0, (overlap, -1)).flip(0).contiguous()  # [overlap, hop]
 
     def compute(frames: Tensor, there: Tensor) -> Tensor:
         parts = frames.unflatten(2, (overlap, -1))  # [B, overlap - 1 + T, overlap, hop]
         count = frames.shape[1] - overlap + 1
         total = parts[:, :count, overlap - 1]
+        sums = there[:, :count] * squares[0]
         for k in range(1, overlap):
             total = total + parts[:, k : k + count, overlap - 1 - k]
-        sums = linear(there.squeeze(2).unfold(1, overlap, 1), squares)
+            sums = sums + there[:, k : k + count] * squares[k]
         hops: Tensor = total / sums
         return hops
 

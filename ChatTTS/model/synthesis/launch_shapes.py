@@ -45,7 +45,7 @@ class LaunchShapes:
     sizes: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     chunks: tuple[int, ...] = (2, 8, 24, 64, 128)
     max_frames: int = 2048
-    launch_frames: int = 500
+    launch_frames: int = 320
 
     def __post_init__(self) -> None:
         for name, values in (("sizes", self.sizes), ("chunks", self.chunks)):

@@ -46,9 +46,10 @@ _POLL_SECONDS = 1.0
 def whole_schedule(synthesizer: Synthesizer) -> Schedule:
     """Return the schedule of utterances that are given out whole.
 
-    In pieces where they are equal bit for bit: streams wait less for other calls then.
+    In pieces where they are equal bit for bit, and no more work than the whole: streams wait less
+    for other calls then.
     """
-    if synthesizer.is_exact:
+    if synthesizer.is_exact and not synthesizer.by_launches:
         return FixedSize(MAX_FRAMES, synthesizer.samples_per_frame)
     return WholeUtterance()
 

@@ -145,8 +145,10 @@ def _synthesizers(
     loading: Any, decoder: Any, dvae: Any, vocos: Any, placement: Any, *_: Any, **__: Any
 ) -> Any:
     """As ``loading._synthesizers`` on CUDA."""
-    layers = loading.cuda_layers(loading.vocoder_layers(vocos), placement.dtype)
-    decoders = loading._cuda_decoders(decoder, dvae, layers, placement)
+    # Operators run on the host for launches that are not recorded, as those of torch.
+    operations = loading.TORCH_OPERATIONS
+    layers = loading.cuda_layers(loading.vocoder_layers(vocos), operations, placement.dtype)
+    decoders = loading._cuda_decoders(decoder, dvae, layers, operations, placement)
     return tuple(
         loading.Synthesizer(mel, vocos, each)
         for mel, each in zip((decoder, dvae), decoders, strict=True)

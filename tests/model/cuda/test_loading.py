@@ -58,6 +58,20 @@ def test_on_cuda_both_ways_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None
         torch.testing.assert_close(own.samples(frames), expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("batch_invariant", [None, True, False])
+def test_rows_stand_alone_where_kernels_run(
+    monkeypatch: pytest.MonkeyPatch, batch_invariant: bool | None
+) -> None:
+    pytest.importorskip("triton")
+    cuda = torch.device("cuda")
+    placement = Placement(cuda, torch.float32, cuda)
+    options = EngineOptions(batch_invariant=batch_invariant)
+    assert not loading._layer_operations(placement, options).exact  # no GPU is there
+    monkeypatch.setattr(loading, "why_no_kernels", lambda device: None)
+    is_exact = batch_invariant is not False
+    assert loading._layer_operations(placement, options).exact is is_exact
+
+
 def test_the_rest_is_left_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[tuple[CudaStreamingDecoder, int]] = []
     recorders: list[EagerRecorder] = []

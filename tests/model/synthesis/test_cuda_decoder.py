@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from ChatTTS.model.synthesis.layer_operations import kernel_operations
 from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
 
 from ...support.decoder_tools import (
@@ -164,6 +165,28 @@ def test_a_recording_waits_for_no_call_and_writes_nothing_that_calls_use() -> No
     assert set(made) == {0}
     expected = by_torch(mel_decoder, vocoder, frames)
     torch.testing.assert_close(torch.cat(pieces), expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.slow
+def test_no_bit_of_the_kernels_depends_on_pieces_or_company(dtype: torch.dtype) -> None:
+    """Launches of all shapes give the samples that an utterance has alone, as a whole."""
+    pytest.importorskip("triton")
+    mel_decoder, vocoder = little()
+    decoder = cuda_decoder(mel_decoder, vocoder, dtype=dtype, operations=kernel_operations())
+    assert decoder.exact
+    long, short = (some_frames(mel_decoder, count) for count in (7, 2))
+    expected = whole(decoder, long)
+    if dtype is torch.float32:
+        reference = by_torch(mel_decoder, vocoder, long)
+        torch.testing.assert_close(expected, reference, rtol=0, atol=2e-5)
+    state, other = decoder.begin(), decoder.begin()
+    found = []
+    for number, frame in enumerate(long.split(1), 1):
+        beside = [] if number % 2 else [DecoderInput(other, short)]
+        own = DecoderInput(state, frame, last=number == len(long))
+        found.append(decoder.advance([*beside, own])[-1])
+    assert torch.equal(torch.cat(found), expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

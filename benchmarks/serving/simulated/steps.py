@@ -54,9 +54,9 @@ def _between(times: Mapping[int, float], size: int) -> float:
 # Steps and prompts: medians of `benchmarks/gpu.sh` on an NVIDIA H100 80GB HBM3, 27 November 2026
 # (steps with 500 positions of each sequence). A write of rows and a launch of the decoder were not
 # timed by themselves. The launch is the 141 kernels of both its networks at 3.6 us from one to the
-# next (`gpu/step_model.py`), and 0.15 ms for the longest sums of their 20 blocks, which few programs
-# share where there are few rows. A frame is its products at a third, and its rows at two thirds, of
-# the rate that the GPU has.
+# next (`gpu/step_model.py`), and 0.15 ms for the longest sums of their 20 blocks, which few
+# programs share where there are few rows. A frame is its products at a third, and its rows at two
+# thirds, of the rate that the GPU has.
 H100 = StepTimes(
     frames={1: 0.516, 4: 0.565, 8: 0.638, 16: 0.789, 64: 1.661, 256: 4.544},
     texts={1: 0.988, 8: 1.240, 16: 1.426, 64: 2.502, 256: 7.901},

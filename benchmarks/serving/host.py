@@ -58,6 +58,7 @@ class HostFigures:
         frames: frames of speech that came out of the sockets.
         drawn: frames that the device drew.
         cpu: seconds of processor time of the server.
+        front: those of the process that holds the connections.
         threads: the most threads of the server, of all its processes.
         processes: of the server.
         device: part of the time for which the device had work; above 1 if it was given more than
@@ -70,6 +71,7 @@ class HostFigures:
     frames: float
     drawn: float
     cpu: float
+    front: float
     threads: int
     processes: int
     device: float
@@ -136,12 +138,13 @@ class Meter:
             sound, answers: bytes of sound that came in that time, and answers that ended.
         """
         self.look()
-        seconds, cpu, client, busy, drawn = (self._now() - self._before).tolist()
+        seconds, cpu, front, client, busy, drawn = (self._now() - self._before).tolist()
         return HostFigures(
             seconds=seconds,
             frames=sound / (2 * _SAMPLES_PER_FRAME),
             drawn=drawn,
             cpu=cpu,
+            front=front,
             threads=self._threads,
             processes=self._processes,
             device=busy / seconds,
@@ -154,6 +157,7 @@ class Meter:
             [
                 time.monotonic(),
                 process_tree.cpu_seconds(self._server.number),
+                process_tree.own_cpu_seconds(self._server.number),
                 time.process_time(),
                 self._counters["busy"],
                 self._counters["frames"],
@@ -308,7 +312,7 @@ def measure(args: argparse.Namespace, server: ServerProcess, counters: Counters)
 
 
 # The heads of the last cells of a row.
-_MACHINE = "cores | threads | device busy | client, cores |"
+_MACHINE = "cores | connections, cores | threads | device busy | client, cores |"
 
 
 def table(report: Mapping[str, Any]) -> str:
@@ -317,7 +321,7 @@ def table(report: Mapping[str, Any]) -> str:
     if "streams" in report:
         lines += [
             "| streams | frames/s | us of CPU a frame | " + _MACHINE,
-            "| --- " * 7 + "|",
+            "| --- " * 8 + "|",
         ]
         for count, given in report["streams"].items():
             host = HostFigures(**given)
@@ -332,14 +336,16 @@ def table(report: Mapping[str, Any]) -> str:
             "",
             f"short requests: {host.answers / host.seconds:.1f} a second, "
             f"{1e3 * host.cpu / answers:.1f} ms of CPU and {host.frames / answers:.0f} frames "
-            f"each; {host.cpu / host.seconds:.2f} cores, client {host.client / host.seconds:.2f}",
+            f"each; {host.cpu / host.seconds:.2f} cores, of which "
+            f"{host.front / host.seconds:.2f} the connections; "
+            f"client {host.client / host.seconds:.2f}",
         ]
     if "rates" in report:
         lines += [
             "",
             "| rate, 1/s | sent | whole | first byte p50 / p95, ms | speech, s/s | with a gap | "
             "with 100 ms | ms of CPU a request | " + _MACHINE,
-            "| --- " * 12 + "|",
+            "| --- " * 13 + "|",
         ]
         for given in report["rates"]:
             rate = RateFigures(**{**given, "host": HostFigures(**given["host"])})
@@ -355,7 +361,7 @@ def table(report: Mapping[str, Any]) -> str:
 def _machine(host: HostFigures) -> str:
     """Return the last cells of a row."""
     return (
-        f"{host.cpu / host.seconds:.2f} | {host.threads} | {100 * host.device:.0f} % | "
+        f"{host.cpu / host.seconds:.2f} | {host.front / host.seconds:.2f} | {host.threads} | {100 * host.device:.0f} % | "
         f"{host.client / host.seconds:.2f} |"
     )
 

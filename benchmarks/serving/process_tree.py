@@ -18,13 +18,16 @@ def processes(number: int) -> list[int]:
 
 def cpu_seconds(number: int) -> float:
     """Return the processor time of a process and of those below it that run now."""
-    ticks = 0
-    for each in processes(number):
-        with suppress(OSError):  # it has ended
-            stat = (_PROC / str(each) / "stat").read_text(encoding="utf-8")
-            user, system = stat.rpartition(")")[2].split()[11:13]
-            ticks += int(user) + int(system)
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(map(own_cpu_seconds, processes(number)))
+
+
+def own_cpu_seconds(number: int) -> float:
+    """Return the processor time of one process; 0 of one that has ended."""
+    with suppress(OSError):
+        stat = (_PROC / str(number) / "stat").read_text(encoding="utf-8")
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def threads(number: int) -> int:

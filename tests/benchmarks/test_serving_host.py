@@ -99,7 +99,7 @@ def test_times_between_the_measured_sizes() -> None:
     assert H100.step_seconds(512) == pytest.approx(2 * 4.544e-3)  # more than was measured
     assert H100.step_seconds(64, is_text=True) == pytest.approx(2.502e-3)
     assert H100.prompt_seconds(16) == pytest.approx(1.2e-3)
-    assert H100.decode_seconds(100) == pytest.approx(1.2e-3)
+    assert H100.decode_seconds(100) == pytest.approx(0.85e-3)
 
 
 # ---------------------------------------------------------------- the package on the device
@@ -269,7 +269,7 @@ def test_processes_are_measured_with_those_below_them() -> None:
     before = process_tree.cpu_seconds(own)
     while time.process_time() < before + 0.05:
         sum(range(1000))
-    assert process_tree.cpu_seconds(own) > before
+    assert before < process_tree.own_cpu_seconds(own) <= process_tree.cpu_seconds(own)
     assert process_tree.threads(own) >= threading.active_count()
     assert process_tree.processes(own)[0] == own
 
@@ -278,7 +278,7 @@ def test_processes_are_measured_with_those_below_them() -> None:
 def test_figures_survive_a_file_and_become_tables() -> None:
     from benchmarks.serving.host import _rate_figures
 
-    host = HostFigures(2.0, 4000.0, 4100.0, 1.0, 80, 1, 0.25, 0.1, 6)
+    host = HostFigures(2.0, 4000.0, 4100.0, 1.0, 0.4, 80, 1, 0.25, 0.1, 6)
     refused, lost = Answer(), Answer()
     refused.end("503")
     lost.feed(HEAD)
@@ -293,5 +293,5 @@ def test_figures_survive_a_file_and_become_tables() -> None:
     again = json.loads(json.dumps(report))
     assert again["rates"][0]["errors"] == {"503": 1, "not whole in time": 1}
     lines = table(again).splitlines()
-    assert "| 64 | 2000 | 250.0 | 0.50 | 80 | 25 % | 0.05 |" in lines
+    assert "| 64 | 2000 | 250.0 | 0.50 | 0.20 | 80 | 25 % | 0.05 |" in lines
     assert any(line.startswith("| 2 | 2 | 0 | 30") for line in lines)

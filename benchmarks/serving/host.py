@@ -361,8 +361,8 @@ def table(report: Mapping[str, Any]) -> str:
 def _machine(host: HostFigures) -> str:
     """Return the last cells of a row."""
     return (
-        f"{host.cpu / host.seconds:.2f} | {host.front / host.seconds:.2f} | {host.threads} | {100 * host.device:.0f} % | "
-        f"{host.client / host.seconds:.2f} |"
+        f"{host.cpu / host.seconds:.2f} | {host.front / host.seconds:.2f} | {host.threads} | "
+        f"{100 * host.device:.0f} % | {host.client / host.seconds:.2f} |"
     )
 
 

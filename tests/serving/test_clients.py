@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ChatTTS.audio import to_int16
 from ChatTTS.request_fields import Priority
 from ChatTTS.serving.http.auth import Authenticator
-from ChatTTS.serving.protocols.rest.schemas import FormatName
+from ChatTTS.serving.protocols.rest.body_schemas import FormatName
 
 from ..support.protocol_ways import PROTOCOL_WAYS, Way
 from ..support.server_tools import (

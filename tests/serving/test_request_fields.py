@@ -22,7 +22,7 @@ from ChatTTS.request_fields import (
 )
 from ChatTTS.serving.errors import BadRequestError
 from ChatTTS.serving.protocols.mcp import make_server
-from ChatTTS.serving.protocols.rest.schemas import PlainBody, RefineBody, SpeechBody
+from ChatTTS.serving.protocols.rest.body_schemas import PlainBody, RefineBody, SpeechBody
 from ChatTTS.serving.protocols.rest.script_schemas import ScriptOptionsBody
 from ChatTTS.serving.protocols.riva.request_parsing import parse_configuration
 from ChatTTS.serving.protocols.websocket.config import ContextConfig

@@ -19,18 +19,16 @@ from ...http.disclosure import disclosure_headers
 from ...http.responses import encode_file, speaking
 from ...observe.request_logs import log_failure
 from ...speech.service import SpeechService
-from .long_bodies import long_body_route
-from .request_parsing import Caller, output_options, speech_request
-from .schemas import (
+from .answer_schemas import (
     ERRORS,
     NOT_FOUND,
     BatchAnswer,
-    BatchBody,
     BatchError,
-    BatchItem,
     BatchResult,
-    SpeechBody,
 )
+from .body_schemas import BatchBody, BatchItem, SpeechBody
+from .long_bodies import long_body_route
+from .request_parsing import Caller, output_options, speech_request
 from .streaming import StreamedResponse, result_fields, timed_words
 
 _NDJSON = "application/x-ndjson"

@@ -17,8 +17,14 @@ from ...requests.request import SpeechRequest
 from ...speech.config import RunConfig
 from ...speech.service import SpeechService
 from ...speech.speech import Speech
+from .answer_schemas import (
+    ERRORS,
+    NOT_FOUND,
+    CaptionedSpeech,
+    WordTimestamp,
+)
+from .body_schemas import CaptionedBody
 from .request_parsing import INTERFACE
-from .schemas import ERRORS, NOT_FOUND, CaptionedBody, CaptionedSpeech, WordTimestamp
 from .streaming import RestBody, timed_words
 
 _LINES = "application/x-ndjson"  # Kokoro-FastAPI calls them application/json, which they are not

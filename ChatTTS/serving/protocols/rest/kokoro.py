@@ -14,7 +14,7 @@ from ....blends import MOST_PARTS
 from ....model.speaker import Speaker
 from ...errors import BadRequestError, as_serving_error
 from ...speech.service import SpeechService
-from .schemas import ERRORS, Health
+from .answer_schemas import ERRORS, Health
 
 _TENSOR = "application/octet-stream"
 _FILE: dict[int | str, dict[str, Any]] = {

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from .answer_schemas import (
+    ERRORS,
+    NOT_FOUND,
+    ModelInfo,
+    ModelList,
+    SpeechModel,
+    SpeechModels,
+)
 from .errors import ModelNotFoundError
-from .schemas import ERRORS, NOT_FOUND, ModelInfo, ModelList, SpeechModel, SpeechModels
 
 _MODELS = ("chattts", "tts-1", "tts-1-hd", "gpt-4o-mini-tts")
 _OWNER = "chattts"

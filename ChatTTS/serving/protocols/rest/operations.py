@@ -13,7 +13,12 @@ from ....audio.marking import info_chunk
 from ....mark import Mark, today
 from ....version import __version__
 from ...speech.service import SpeechService
-from .schemas import Health, ModelState, Readiness, ServiceStatus
+from .answer_schemas import (
+    Health,
+    ModelState,
+    Readiness,
+    ServiceStatus,
+)
 
 PUBLIC = frozenset({"/health", "/v1/health", "/ready", "/metrics", "/v1/status"})
 """Paths that need no API key."""

@@ -13,8 +13,9 @@ from ...encoding import Format
 from ...http.responses import speech_request
 from ...speech.config import RunConfig
 from ...speech.service import SpeechService
+from .answer_schemas import ERRORS
+from .body_schemas import Body
 from .request_parsing import INTERFACE
-from .schemas import ERRORS, Body
 from .speech import audio_answer
 from .streaming import OutputOptions, speech_response
 

@@ -6,8 +6,9 @@ from fastapi import APIRouter, Request
 
 from ...requests.request import SpeechRequest
 from ...speech.service import SpeechService
+from .answer_schemas import ERRORS, RefineAnswer
+from .body_schemas import RefineBody
 from .request_parsing import Caller
-from .schemas import ERRORS, RefineAnswer, RefineBody
 
 
 def refine_routes(service: SpeechService) -> APIRouter:

@@ -14,7 +14,7 @@ from ...errors import BadRequestError
 from ...requests.request import SpeechRequest
 from ...speech.recordings import sample_prompt
 from ...speech.service import SpeechService
-from .schemas import SpeechBody, SpeechOptions
+from .body_schemas import SpeechBody, SpeechOptions
 from .streaming import OutputOptions
 
 INTERFACE = "rest"

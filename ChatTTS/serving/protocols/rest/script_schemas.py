@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ....request_fields import SEED_LIMIT
-from .schemas import AnyName, Body, Error, with_fields
+from .answer_schemas import Error
+from .body_schemas import AnyName, Body, with_fields
 
 ScriptFormat = Literal[
     "plain", "markdown", "dialogue", "srt", "vtt", "ass", "cues", "ssml", "lines", "epub"

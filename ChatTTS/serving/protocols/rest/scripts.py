@@ -27,10 +27,10 @@ from ...scripts.job import ScriptJob
 from ...scripts.planning import ScriptSource
 from ...settings import Limits
 from ...speech.service import SpeechService
+from .answer_schemas import ERRORS, NOT_FOUND, ErrorBody
 from .errors import validated
 from .file_answer import FileAnswer
 from .request_parsing import Caller
-from .schemas import ERRORS, NOT_FOUND, ErrorBody
 from .script_schemas import (
     DeletedScript,
     ScriptBody,

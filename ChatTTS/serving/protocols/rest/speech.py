@@ -9,9 +9,10 @@ from starlette.responses import Response
 
 from ...encoding import Format
 from ...speech.service import SpeechService
+from .answer_schemas import ERRORS, NOT_FOUND, TimedSpeech
+from .body_schemas import Sound, SpeechBody
 from .long_bodies import long_body_route
 from .request_parsing import Caller, output_options, speech_request
-from .schemas import ERRORS, NOT_FOUND, Sound, SpeechBody, TimedSpeech
 from .streaming import speech_response
 
 _AUDIO = {"schema": {"type": "string", "format": "binary"}}

@@ -26,8 +26,8 @@ from ...requests.request import SpeechRequest
 from ...requests.words import DIGITS, cue_fields, fault_fields, lexicon_fields, word_fields
 from ...speech.service import SpeechService
 from ...speech.speech import Speech
+from .answer_schemas import TimedSpeech, TimedWord
 from .head import is_head
-from .schemas import TimedSpeech, TimedWord
 
 _SAMPLES_PER_FRAME = int(SAMPLE_RATE / FRAMES_PER_SECOND)
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 
 from ....text.tag_names import named_tags
 from ...speech.service import SpeechService
-from .schemas import ERRORS, TagEntry, TagList
+from .answer_schemas import ERRORS, TagEntry, TagList
 
 
 def tag_routes(service: SpeechService) -> APIRouter:

@@ -14,10 +14,11 @@ from ...http.layers import FORM
 from ...http.responses import speech_request
 from ...speech.config import RunConfig
 from ...speech.service import SpeechService
+from .answer_schemas import ERRORS
+from .body_schemas import PlainBody
 from .errors import validated
 from .head import is_head
 from .request_parsing import INTERFACE
-from .schemas import ERRORS, PlainBody
 from .speech import FORMATS, audio_answer
 from .streaming import OutputOptions, speech_response
 

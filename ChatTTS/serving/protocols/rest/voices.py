@@ -14,7 +14,13 @@ from ...errors import BadRequestError, UnknownVoiceError
 from ...speech.recordings import sample_prompt
 from ...speech.service import SpeechService
 from ...speech.voices import VoiceInfo, Voices
-from .schemas import ERRORS, NOT_FOUND, DeletedVoice, VoiceEntry, VoiceList
+from .answer_schemas import (
+    ERRORS,
+    NOT_FOUND,
+    DeletedVoice,
+    VoiceEntry,
+    VoiceList,
+)
 
 _REFUSALS = ("", "0", "false", "no", "off")
 

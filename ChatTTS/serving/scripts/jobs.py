@@ -1,43 +1,34 @@
-"""The jobs of all clients: accepting, queueing, speaking, keeping and forgetting them."""
+"""The jobs of all clients: accepting, queueing, keeping and forgetting them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...audio.content_credentials import SIGNED_FORMATS, sign
-from ...audio.samples import SAMPLE_RATE
 from ...errors import ChatTTSError, ConfigError
-from ...longform.apart import estimated_seconds
-from ...longform.line_speaker import InterruptedReadingError, LineSpeaker, LineVoice
-from ...longform.planned import PlannedLine
-from ...longform.recording import Recording, SpokenPiece
-from ...longform.steady_voice import SteadyVoice
-from ...mark import day_made
+from ...longform.line_speaker import InterruptedReadingError
 from ...utils.folders import data_folder
 from ..errors import (
     BadRequestError,
     OverloadedError,
     RequestTooLargeError,
-    ServingError,
     StorageError,
 )
 from ..observe.request_logs import log_failure
 from ..speech.service import SpeechService
+from .checked_job import checked_job
 from .errors import UnfinishedScriptError, UnknownScriptError, script_error
-from .job import DONE, FAILED, QUEUED, RUNNING, STATES, ScriptJob, new_job_id
-from .options import ScriptOptions
-from .planning import ScriptPlanner, ScriptSource, VoiceFinder
+from .job import DONE, FAILED, QUEUED, RUNNING, STATES, ScriptJob
+from .planning import ScriptSource
 from .service_voice import ServiceVoice
+from .spoken_job import speak_job
 from .store import JobStore
 
 logger = logging.getLogger(__name__)
@@ -47,8 +38,6 @@ T = TypeVar("T")
 _SWEEP_SECONDS = 30.0
 # Threads that read scripts, which takes seconds for long ones; and threads for the jobs' files.
 _READERS, _KEEPERS = 2, 2
-# A job that was begun so often, and of which no line was kept since, ends the server each time.
-_MOST_STARTS = 10
 # Bytes of a second: spoken lines are float32 at 24 kHz.
 _LINE_BYTES, _WAV_BYTES, _CODED_BYTES = 96_000, 48_000, 30_000
 
@@ -131,7 +120,7 @@ class ScriptJobs:
 
         Args:
             source: as the client sent it.
-            fields: see :meth:`ScriptOptions.of`; kept as they are.
+            fields: see :meth:`~.options.ScriptOptions.of`; kept as they are.
 
         Raises:
             ServingError: a line or an option cannot be used, or a limit is reached; nothing is
@@ -145,7 +134,7 @@ class ScriptJobs:
         self._coming[client] += 1
         try:
             store = await self._opened_for_client()
-            checked = partial(self._checked, source, fields, client)
+            checked = partial(checked_job, self._service, source, fields, client)
             job = await asyncio.get_running_loop().run_in_executor(self._readers, checked)
             self._check_room(store, job, len(source.data))
             # Shielded: a job that is kept must be known, also if its client has gone.
@@ -221,51 +210,6 @@ class ScriptJobs:
                 "later"
             )
 
-    def _checked(self, source: ScriptSource, fields: Mapping[str, Any], client: str) -> ScriptJob:
-        """Return a new job after all checks; runs in a thread."""
-        try:
-            size = len(json.dumps(fields, ensure_ascii=False).encode("utf-8"))
-        except UnicodeEncodeError as error:
-            raise BadRequestError("an option contains an unpaired surrogate") from error
-        if size > self._limits.message_bytes:
-            raise RequestTooLargeError(
-                f"the options have {size} bytes; the limit is {self._limits.message_bytes}"
-            )
-        options = ScriptOptions.of(fields)
-        self._service.check_language(options.language)
-        try:
-            script = source.read(options, self._limits)
-            voices = VoiceFinder(self._service, options)
-            job = ScriptJob(
-                new_job_id(),
-                client,
-                time.time(),
-                source.name,
-                dict(fields),
-                voices.found,
-                len(script.lines),
-                estimated_seconds(script),
-            )
-            for warning in script.warnings:
-                job.warn(warning)
-            self._planner(job, options, voices).plan(script)
-        except ChatTTSError as error:
-            raise script_error(error) from error
-        return job
-
-    def _planner(
-        self, job: ScriptJob, options: ScriptOptions, voices: VoiceFinder
-    ) -> ScriptPlanner:
-        return ScriptPlanner(
-            self._service,
-            options,
-            voices,
-            fingerprint=self._service.model.fingerprint(),
-            client=job.client,
-            name=job.id,
-            warn=job.warn,
-        )
-
     def _check_room(self, store: JobStore, job: ScriptJob, size: int) -> None:
         """Refuse a script whose speech would probably not fit beside what was accepted before."""
         needs = size + _bytes(job)
@@ -338,7 +282,14 @@ class ScriptJobs:
         loop, store = asyncio.get_running_loop(), self._store
         assert store is not None
         voice = ServiceVoice(self._service, loop, self._places, job.warn)
-        work = partial(self._speak, store, job, voice)
+        failed = [
+            other
+            for other in self._jobs.values()
+            if other.state == FAILED and other.client == job.client
+        ]
+        work = partial(
+            speak_job, self._service, store, job, voice, failed, side_by_side=self._side_by_side
+        )
         try:
             await loop.run_in_executor(self._speakers, work)
         except InterruptedReadingError:
@@ -372,63 +323,6 @@ class ScriptJobs:
                 await self._in_thread(partial(store.save, job))
                 if job.state == DONE:
                     await self._in_thread(partial(store.remove_lines, job))
-
-    def _speak(self, store: JobStore, job: ScriptJob, voice: ServiceVoice) -> None:
-        """Speak a job and write its files; runs in a thread."""
-        kept = store.lines(job)
-        count = len(kept)
-        job.lines_done, job.seconds_done = 0, 0.0
-        job.starts = 1 if count > job.kept else job.starts + 1
-        job.kept = count
-        if job.starts > _MOST_STARTS:
-            raise ServingError(
-                f"the server stopped {_MOST_STARTS} times while it was speaking this script, and "
-                "no line was finished in between: it will not be tried again"
-            )
-        store.save(job)
-        options = ScriptOptions.of(job.options)
-        script = store.source(job, self._limits.script_bytes).read(options, self._limits)
-        voices = VoiceFinder(self._service, options, job.voices)
-        plan = self._planner(job, options, voices).plan(script)
-        self._take_over(store, job, plan)
-        lines: LineVoice = voice
-        if options.steady is not None:
-            lines = SteadyVoice(voice, options.steady == "retry", job.warn)
-        speaker = LineSpeaker(lines, kept, self._side_by_side, job.interrupt)
-        recording = Recording(script, plan, speaker, kept, options.reading(), warn=job.warn)
-
-        def heard(piece: SpokenPiece) -> None:
-            job.lines_done, job.seconds_done = piece.number + 1, piece.end / SAMPLE_RATE
-
-        job.lines = len(plan)
-        mark = self._service.settings.mark
-        # A job that goes on tomorrow gives the file that it would have given today.
-        mark = mark and mark.on(day_made(job.created))
-        sound = recording.save(
-            store.sound(job),
-            options.loudness,
-            subtitles=store.subtitles(job),
-            heard=heard,
-            mark=mark or False,
-        )
-        credentials = self._service.settings.credentials
-        if credentials is not None and sound.suffix.removeprefix(".") in SIGNED_FORMATS:
-            sign(sound, credentials, mark)
-        chapters = [title for title in script.chapters if title]
-        job.result = {
-            "seconds": round(job.seconds_done, 3),
-            "bytes": sound.stat().st_size,
-            "chapters": len(chapters),
-        }
-
-    def _take_over(self, store: JobStore, job: ScriptJob, plan: Sequence[PlannedLine]) -> None:
-        """Take the lines that failed scripts of the same client have spoken before."""
-        others = list(self._jobs.values())
-        failed = [other for other in others if other.state == FAILED and other.client == job.client]
-        if failed:
-            keys = [planned.key for planned in plan if planned.key is not None]
-            count = store.take_over(job, failed, keys)
-            logger.info("script=%s has %d lines of failed scripts", job.id, count)
 
     # -- forgetting --------------------------------------------------------------------------
 

@@ -8,19 +8,15 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TypeVar
 
 from ...audio.samples import Samples, digest_of
-from ...errors import ChatTTSError, ConfigError, EngineDeadError
-from ...languages import language_choice
+from ...errors import ChatTTSError, EngineDeadError
 from ...longform.segments import before_tempo, with_silence
-from ...model.lora.names import BASE, chosen_adapter
 from ...text.lexicon import LexiconUse
 from ...text.pauses import paused_parts
 from ...utils.lru import LRU
 from ..errors import (
-    BadRequestError,
     OverloadedError,
     RequestTooLargeError,
     ServingError,
@@ -33,10 +29,11 @@ from ..observe.request_logs import log_request
 from ..queue.admission import Admission, AdmissionLimits
 from ..queue.tickets import Ticket
 from ..requests.jobs import PieceStream, RefineJob, SpeechJob
-from ..requests.request import SpeechRequest, check_pauses
+from ..requests.request import SpeechRequest
 from ..requests.segments import SegmentStream, jobs_of
 from ..settings import Settings
 from . import reading, warm_up
+from .request_checks import RequestChecks
 from .speech import ResultCache, Speech
 from .speech_model import SpeechModel
 from .voices import FoundVoice, Voices
@@ -58,7 +55,7 @@ _ABORT_SECONDS = 2.0  # for clients of aborted requests to be told
 ENGINE_STOPPED = "the engine stopped with an error, and the server ends: ask again when it is back"
 
 
-class SpeechService:
+class SpeechService(RequestChecks):
     """Speaks requests on one model, several at a time. Belongs to one asyncio loop.
 
     Args:
@@ -82,12 +79,8 @@ class SpeechService:
         settings: Settings,
         metrics: ServerMetrics,
     ) -> None:
-        self.model, self.voices, self.settings, self.metrics = model, voices, settings, metrics
-        self._gives_attention = model.gives_attention
-        self._reads_phonemes = model.config.defaults.pronunciation is not None
-        if not self._reads_phonemes:
-            settings.lexicon.in_letters()  # raises now, and not with the first request
-        limits = settings.limits
+        super().__init__(model, voices, settings)
+        self.metrics, limits = metrics, settings.limits
         self.admission = Admission(
             AdmissionLimits(
                 max_running=limits.running,
@@ -199,7 +192,8 @@ class SpeechService:
             ServingError: the text cannot be refined, or not now; as for :meth:`speak`.
         """
         request = self.with_lexicon(request)
-        self._check_text(request)
+        self._check_state()
+        self.check_text(request)
         self.check_language(request.language)
         await self.find_lexicon_uses(request)
         interrupt = threading.Event()
@@ -279,40 +273,20 @@ class SpeechService:
         """
         return await reading.with_voice_language(self, await reading.with_segments(self, request))
 
-    def check_language(self, code: str | None) -> None:
-        """Raise BadRequestError if a request may not name this language."""
-        if code is not None and code not in self.model.languages:
-            raise BadRequestError(
-                f"language must be {language_choice(self.model.languages)}", param="language"
-            )
-
     def check(self, request: SpeechRequest) -> FoundVoice:
         """Return the request's voice.
 
         Raises:
-            ServingError: the request cannot be spoken: its text is too long, its voice is
-                unknown, the times of words are not known here, or the engine is gone; or a word of
-                its lexicon has phonemes alone, and the voice reads letters.
+            ServingError: the engine is gone; or see :meth:`.request_checks.RequestChecks.check`.
         """
-        self._check_text(request)
-        self.check_language(request.language)
-        if not self._reads_phonemes:
-            try:
-                request.lexicon.in_letters()
-            except ConfigError as error:
-                raise BadRequestError(str(error), param="lexicon") from error
-        for param in request.needs_word_times:
-            self.check_word_times(param)
-        for name in {segment.voice for segment in request.segments} - {None}:
-            self._voice(name)
-        if request.sample is not None:
-            fields = {"spk_smp": request.sample}
-            if request.transcript:
-                fields["txt_smp"] = request.transcript
-            voice = self._with_adapter(FoundVoice("(recording)", fields), request.adapter)
-        else:
-            voice = self._voice(request.voice, request.adapter, request.voice_language)
-        return replace(voice, parameters={**voice.parameters, **request.continued})
+        self._check_state()
+        return super().check(request)
+
+    def _check_state(self) -> None:
+        if self.state == "failed":
+            raise UnavailableError(ENGINE_STOPPED)
+        if self._is_closed:
+            raise OverloadedError("the server has shut down: use another one", draining=True)
 
     async def find_lexicon_uses(self, request: SpeechRequest) -> tuple[LexiconUse, ...]:
         """Return where the lexicon replaces words of the text.
@@ -335,50 +309,6 @@ class SpeechService:
                 param="lexicon",
             )
         return tuple(use for part in parts for use in part.uses)
-
-    def with_lexicon(self, request: SpeechRequest) -> SpeechRequest:
-        """Return a request with the server's lexicon added to its own."""
-        default = self.settings.lexicon
-        if not default.entries:
-            return request
-        if not request.lexicon.entries:
-            return replace(request, lexicon=default)
-        return replace(request, lexicon=default.extended(request.lexicon))
-
-    @property
-    def gives_word_times(self) -> bool:
-        """Return whether the checkpoint and the engine can tell when words are spoken.
-
-        Searching for heads takes too long for a request. Heads that are found while the server runs
-        count from then on.
-        """
-        return self._gives_attention and self.model.has_alignment_heads
-
-    def check_word_times(self, param: str = "timestamp_granularities") -> None:
-        """Raise BadRequestError if the times of words are not known here.
-
-        Args:
-            param: the field of the request that asks for them.
-        """
-        if not self.gives_word_times:
-            raise BadRequestError(
-                "this server cannot give word times: `chattts align` found no attention heads "
-                "for its checkpoint, or its engine does not return attention",
-                param=param,
-            )
-
-    def guard_of(self, asked: str | None, *, is_whole: bool) -> str | None:
-        """Return the guard of a request.
-
-        Args:
-            asked: the client's choice, one of ``GUARDS``; ``None`` for the server's own.
-            is_whole: whether nothing is sent before all is spoken. The server's own choice delays
-                no other sound.
-        """
-        if asked is not None:
-            return None if asked == "none" else asked
-        default = self.settings.guard
-        return "report" if default == "retry" and not is_whole else default
 
     def take_ticket(self, request: SpeechRequest, *, resumes: bool = False) -> Ticket:
         """Put a request into the queue.
@@ -412,7 +342,7 @@ class SpeechService:
         def found(name: str | None) -> Mapping[str, str]:
             if name is None:
                 return job.voice
-            return self._voice(name, request.adapter, request.voice_language).parameters
+            return self.voice_of(name, request.adapter, request.voice_language).parameters
 
         segments = before_tempo(request.segments, request.speed)
         silences = job.silence_before, job.silence_after, job.paragraph_pause
@@ -420,30 +350,6 @@ class SpeechService:
         stream = SegmentStream(self.model, jobs_of(segments, job, found), segments, interrupt)
         await stream.open()
         return stream
-
-    def _voice(
-        self, name: str | None, adapter: str | None = None, language: str | None = None
-    ) -> FoundVoice:
-        """Return a voice; an adapter without a voice is a voice by itself."""
-        try:
-            if name is None and adapter in self.model.adapters:
-                name = adapter
-            return self._with_adapter(self.voices.find(name, language=language), adapter)
-        except ServingError:
-            raise
-        except ChatTTSError as error:
-            raise as_serving_error(error) from error
-
-    def _with_adapter(self, voice: FoundVoice, adapter: str | None) -> FoundVoice:
-        """Return the voice with the adapter that speaks, if any is loaded or asked for."""
-        known, fields = self.model.adapters, voice.parameters
-        if adapter is None and not known:
-            return voice
-        try:
-            chosen = chosen_adapter(adapter or fields.get("adapter"), known)
-        except ConfigError as error:
-            raise BadRequestError(str(error), param="adapter") from error
-        return replace(voice, parameters=fields | {"adapter": chosen or BASE})
 
     def speech_started(self, speech: Speech) -> None:
         """Note that a request runs, so that :meth:`close` waits for it."""
@@ -464,19 +370,6 @@ class SpeechService:
             self.failed.set()
             self.admission.abort_waiting(ENGINE_STOPPED)
         return as_serving_error(error)
-
-    def _check_text(self, request: SpeechRequest) -> None:
-        if self.state == "failed":
-            raise UnavailableError(ENGINE_STOPPED)
-        if self._is_closed:
-            raise OverloadedError("the server has shut down: use another one", draining=True)
-        check_pauses(request)
-        length, limit = len(request.text), self.settings.limits.characters
-        if length > limit:
-            raise RequestTooLargeError(
-                f"the text has {length} characters; the limit is {limit}: send it in parts",
-                param="input",
-            )
 
 
 async def _run_in(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:

@@ -17,7 +17,7 @@ from benchmarks.common import comparison
 from benchmarks.common.memory import peak_bytes, resident_bytes
 from benchmarks.common.random_checkpoint import config_from, write_checkpoint
 from benchmarks.common.step_limit import Rates, StepWork, weight_bytes
-from benchmarks.cpu import adapters, chat_child, many_requests, products
+from benchmarks.cpu import chat_child, many_requests, products
 from benchmarks.cpu.velocity import __main__ as velocity
 from benchmarks.cpu.velocity.plot import draw
 from benchmarks.cpu.velocity.report import table
@@ -241,20 +241,6 @@ def test_many_requests_reports_every_figure(
     assert "spread" in many_requests.table(report)
 
 
-def test_adapters_report_every_figure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    sizes = "--threads 1 --rounds 2 --frames 5 --prompt 6 --streams 4 --rank 3 --kinds float32"
-    report = adapters.measure(
-        arguments(monkeypatch, adapters, *TINY.split(), *sizes.split()), tmp_path
-    )
-    found = report["kinds"]["float32"]
-    assert set(found["step_s"]) == {"not loaded", "none", "one", "two and none"}
-    assert [len(own) for own in found["rounds"].values()] == [2] * 4
-    assert found["rows_equal_lone_runs"]
-    assert found["rows_without_equal_plain_engine"]
-    json.dumps(report)
-    assert "two and none" in adapters.table(report)
-
-
 def test_many_requests_rejects_an_engine_that_does_less() -> None:
     class Lazy:
         """An engine that has no unfinished requests and finishes none."""
@@ -320,7 +306,6 @@ def test_every_way_of_a_product_gives_the_same(dtype: torch.dtype) -> None:
         (velocity, "--sample-frames 4090"),
         (velocity, "--read-mb 0"),
         (velocity, "--frames 4090"),
-        (adapters, "--rank 0"),
         (many_requests, "--requests 0"),
         (many_requests, "--prompt 255"),
         (products, "--length 5000"),

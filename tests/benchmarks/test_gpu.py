@@ -6,7 +6,6 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,28 +18,15 @@ from ..support.places import ROOT
 
 pytest.importorskip("triton")
 
+pytestmark = pytest.mark.usefixtures("restored_threads")
+
 FOUND_OF_STEPS = {"step_ms", "host_us", "read_us", "floor_ms", "share_of_limit", "frames_per_s"}
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    """Restore the number of threads, which the benchmarks set."""
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that all parts share."""
     return tmp_path_factory.mktemp("gpu")
-
-
-@pytest.fixture
-def on_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks.gpu.rehearsal import take_triton
-
-    take_triton(monkeypatch)
 
 
 def do(module: str, folder: Path, scale: Any = None, **given: Any) -> dict[str, Any]:

@@ -22,13 +22,6 @@ from .test_gpu import do, shown
 from ChatTTS.model.kernels.cuda import ahead  # isort: skip
 
 
-@pytest.fixture
-def on_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks.gpu.rehearsal import take_triton
-
-    take_triton(monkeypatch)
-
-
 # ---------------------------------------------------------------- the soak
 
 

@@ -26,14 +26,6 @@ from ..ptx.children import needs_emulator
 from ..support.places import ROOT
 from .test_gpu import do, shown
 
-
-@pytest.fixture
-def on_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    from benchmarks.gpu.rehearsal import take_triton
-
-    take_triton(monkeypatch)
-
-
 # ---------------------------------------------------------------- joins and leaves
 
 

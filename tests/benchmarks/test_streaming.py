@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from benchmarks.common import comparison
 from benchmarks.common.random_checkpoint import config_from, write_checkpoint
@@ -32,6 +31,8 @@ from ..support.benchmark_tools import (
     run_command,
 )
 
+pytestmark = pytest.mark.usefixtures("restored_threads")
+
 SMALL = "--prompt 10 --frames 80 --threads 1 --rounds 2 --streams 1 3 --memory-seconds 12"
 QUICK = [*TINY.split(), *SMALL.split(), "--kv-memory", "4MB"]
 WAYS = {"bfloat16 exact", "bfloat16 low latency", "peer"}
@@ -40,14 +41,6 @@ FIGURES = {
     *("first_s", "first_worst_s", "step_ms", "steps", "beyond_ms", "beyond_60_ms"),
     *("rtf", "offline_rtf", "rtf_ratio", "underruns", "silent_s", "delay_s"),
 }
-
-
-@pytest.fixture(autouse=True)
-def _threads() -> Iterator[None]:
-    """Restore the number of threads, which the benchmarks set."""
-    threads = torch.get_num_threads()
-    yield
-    torch.set_num_threads(threads)
 
 
 class StreamingPublishedChat(FakePublishedChat):

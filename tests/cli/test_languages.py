@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import ChatTTS.core
 from ChatTTS.cli import main
 
 from ..support.cli_tools import FakeChat
 
 pytestmark = pytest.mark.usefixtures("empty_home")
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> FakeChat:
-    fake = FakeChat()
-    monkeypatch.setattr(ChatTTS.core, "Chat", lambda: fake)
-    return fake
 
 
 def in_capitals(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import ChatTTS.audio.plot
 import ChatTTS.core
 from ChatTTS.audio import read, save
 from ChatTTS.checkpoints import assets
-from ChatTTS.cli import main
 from ChatTTS.model.generation import FinishReason
 from ChatTTS.pipeline.results import (
     EmptySpeechError,
@@ -26,31 +24,9 @@ from ChatTTS.pipeline.results import (
 )
 from ChatTTS.text import LexiconUse
 
-from ..support.cli_tools import RATE, TONE, FakeChat, pcm, pipe_in
+from ..support.cli_tools import RATE, TONE, FakeChat, Run, pcm, pipe_in
 
 pytestmark = pytest.mark.usefixtures("empty_home")
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> FakeChat:
-    fake = FakeChat()
-    monkeypatch.setattr(ChatTTS.core, "Chat", lambda: fake)
-    return fake
-
-
-Run = Callable[..., tuple[int, bytes, str]]
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run the command; return its exit status, standard output and standard error."""
-
-    def command(*arguments: str) -> tuple[int, bytes, str]:
-        status = main(arguments)
-        captured = capfdbinary.readouterr()
-        return status, captured.out, captured.err.decode()
-
-    return command
 
 
 # ---------------------------------------------------------------- the text

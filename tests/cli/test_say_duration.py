@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-import ChatTTS.core
 from ChatTTS.cli import main
 from ChatTTS.model.generation import FinishReason
 from ChatTTS.pipeline.results import Fit, SpokenText, SpokenUtterance, Waveforms
@@ -13,13 +12,6 @@ from ..support.cli_tools import TONE, FakeChat
 
 pytestmark = pytest.mark.usefixtures("empty_home")
 COMMAND = ("say", "Hello.", "-o", "a.wav")
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> FakeChat:
-    fake = FakeChat()
-    monkeypatch.setattr(ChatTTS.core, "Chat", lambda: fake)
-    return fake
 
 
 def test_a_duration_reaches_the_library(chat: FakeChat) -> None:

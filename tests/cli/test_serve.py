@@ -82,13 +82,6 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> FakeChat:
-    fake = FakeChat()
-    monkeypatch.setattr(ChatTTS.core, "Chat", lambda: fake)
-    return fake
-
-
-@pytest.fixture
 def serve(chat: FakeChat, monkeypatch: pytest.MonkeyPatch) -> FakeServe:
     fake = FakeServe()
     monkeypatch.setattr(server_module, "serve", fake)

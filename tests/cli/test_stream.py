@@ -4,48 +4,23 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import ChatTTS.core
 from ChatTTS.audio import read
-from ChatTTS.cli import main
 from ChatTTS.pipeline.results import EmptySpeechError
 
-from ..support.cli_tools import RATE, TONE, FakeChat, pcm, pipe_in
+from ..support.cli_tools import RATE, TONE, FakeChat, Run, pcm, pipe_in
 from ..support.sound_tools import FakeLibrary, hide_portaudio
 
 pytestmark = pytest.mark.usefixtures("empty_home")
 
 
 @pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> FakeChat:
-    fake = FakeChat()
-    monkeypatch.setattr(ChatTTS.core, "Chat", lambda: fake)
-    return fake
-
-
-@pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> FakeLibrary:
     return FakeLibrary.installed(monkeypatch)
-
-
-Run = Callable[..., tuple[int, bytes, str]]
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """Run the command; return its exit status, standard output and standard error."""
-
-    def command(*arguments: str) -> tuple[int, bytes, str]:
-        status = main(arguments)
-        captured = capfdbinary.readouterr()
-        return status, captured.out, captured.err.decode()
-
-    return command
 
 
 def wavs() -> list[str]:

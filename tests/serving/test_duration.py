@@ -16,7 +16,7 @@ from ChatTTS.serving.requests.request import SpeechRequest
 from ChatTTS.serving.requests.segments import read_marked
 
 from ..support.serving_tools import RunningServer, running_server
-from ..support.websocket_tools import EXTEND, Speaker, is_over, speaker
+from ..support.websocket_tools import EXTEND, Speaker
 
 TEXT = "We went to the market to buy some bread."
 SEED = 7
@@ -26,13 +26,6 @@ SEED = 7
 def server() -> Iterator[RunningServer]:
     with running_server(brief=False, extend=EXTEND, result_cache_bytes=1 << 22) as running:
         yield running
-
-
-@pytest.fixture
-def socket(server: RunningServer) -> Iterator[Speaker]:
-    with speaker(server) as socket:
-        yield socket
-    assert is_over(server)
 
 
 def ask(server: RunningServer, **fields: Any) -> httpx.Response:

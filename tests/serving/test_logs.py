@@ -27,19 +27,10 @@ from ChatTTS.serving.protocols.riva.generated import riva_tts_pb2 as tts
 
 from ..support.server_tools import WholeServer, whole_server
 from ..support.serving_tools import PATIENCE, eventually
+from ..support.waiting import Clock
 from ..support.websocket_tools import speaker
 
 KEY = {"Authorization": "Bearer sesame"}
-
-
-class Clock:
-    """A clock that tests advance."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 # ------------------------------------------------------------------ refusals

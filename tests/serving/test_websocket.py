@@ -49,13 +49,6 @@ def server() -> Iterator[RunningServer]:
         yield running
 
 
-@pytest.fixture
-def socket(server: RunningServer) -> Iterator[Speaker]:
-    with speaker(server) as socket:
-        yield socket
-    assert is_over(server)
-
-
 def offline(server: RunningServer, text: str, seed: int = SEED) -> NDArray[np.int16]:
     samples: NDArray[np.int16] = to_int16(server.offline(text, seed))
     return samples

@@ -52,13 +52,6 @@ def server(chat: Chat) -> Iterator[RunningServer]:
         yield running
 
 
-@pytest.fixture
-def socket(server: RunningServer) -> Iterator[Speaker]:
-    with speaker(server) as socket:
-        yield socket
-    assert is_over(server)
-
-
 @pytest.mark.parametrize(
     ("message", "param"),
     [

@@ -11,7 +11,7 @@ from ChatTTS.pipeline.results import Waveforms
 from ChatTTS.serving.encoding import Encoder
 
 from ..support.serving_tools import RunningServer, running_server
-from ..support.websocket_tools import EXTEND, Speaker, is_over, speaker
+from ..support.websocket_tools import EXTEND, Speaker
 
 TEXT = "Dr. Smith paid $5.20. It was very cold last night, and we went home."
 SEED = 7
@@ -22,13 +22,6 @@ SETTINGS: dict[str, Any] = {"seed": SEED, "word_times": True}
 def server() -> Iterator[RunningServer]:
     with running_server(brief=False, extend=EXTEND) as running:
         yield running
-
-
-@pytest.fixture
-def socket(server: RunningServer) -> Iterator[Speaker]:
-    with speaker(server) as socket:
-        yield socket
-    assert is_over(server)
 
 
 @pytest.fixture(scope="module")

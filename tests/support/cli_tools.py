@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +20,7 @@ from ChatTTS.text import Normalizer
 
 RATE = 24_000
 TONE = (0.5 * np.sin(np.arange(RATE) / 10)).astype(np.float32)
+Run = Callable[..., tuple[int, bytes, str]]
 
 
 class FakeChat:

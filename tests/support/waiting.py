@@ -1,4 +1,4 @@
-"""Waits that end: for what a test needs, and of threads that a test holds."""
+"""Waits that end, for what a test needs and of threads that it holds; and a clock that it moves."""
 
 from __future__ import annotations
 
@@ -46,3 +46,17 @@ class Gate:
             self._changed.notify_all()
             assert self._changed.wait_for(lambda: self._is_open, SECONDS), "the gate stayed closed"
             self._inside -= 1
+
+
+class Clock:
+    """A clock that moves when the test moves it.
+
+    Attributes:
+        now: what it tells.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now

@@ -7,16 +7,7 @@ from ChatTTS.model.velocity.plan import StepPlan
 from ChatTTS.model.velocity.sequence import SequenceGroup
 
 from ...support.velocity_tools import Engine
-
-
-class Clock:
-    """A clock that moves when the test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from ...support.waiting import Clock
 
 
 def counts(engine: Engine, plan: StepPlan, *groups: SequenceGroup) -> list[int]:

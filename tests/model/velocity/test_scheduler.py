@@ -24,22 +24,13 @@ from ...support.velocity_tools import (
     make_result,
     make_sampling,
 )
+from ...support.waiting import Clock
 
 
 def counts(engine: Engine, plan: StepPlan | None, *groups: SequenceGroup) -> list[int]:
     """The number of positions that each group moves in a plan."""
     assert plan is not None
     return [sum(work.count for work in engine.works_on(group, plan)) for group in groups]
-
-
-class Clock:
-    """A clock that moves when the test moves it."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 # ---------------------------------------------------------------- a step's budgets

@@ -31,24 +31,10 @@ from .....support.file_tools import give_to_another_user
 from .....support.native_tools import run_python
 from .....support.velocity_models import (
     make_shape,
-    make_team,
     make_tensors,
     packed_weights,
     save_llama,
 )
-
-
-@pytest.fixture
-def team() -> Team:
-    return make_team(1)
-
-
-@pytest.fixture
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of packed weights; here small models have files as well."""
-    monkeypatch.setattr(packing, "_MIN_CACHED", 0)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "chattts-velocity" / "packed"
 
 
 @pytest.fixture

@@ -208,15 +208,6 @@ def test_only_such_a_text_is_silent(client: httpx.Client) -> None:
 # ------------------------------------------------------------------ HEAD
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/health", "/v1/models", "/v1/audio/voices", "/openapi.json"]
-)
-def test_head_answers_as_get_without_the_body(client: httpx.Client, path: str) -> None:
-    got, head = client.get(path), client.head(path)
-    assert (head.status_code, head.content) == (200, b"")
-    assert head.headers["content-type"] == got.headers["content-type"]
-
-
 def requests(server: RunningServer) -> list[str]:
     lines = server.service.metrics.render().decode().splitlines()
     return [line for line in lines if line.startswith("chattts_requests")]

@@ -99,10 +99,6 @@ def test_velocity_reports_every_figure(report: dict[str, Any], tmp_path: Path) -
     assert over["steps"] >= 8
     assert over["model_s"] + over["engine_s"] < over["wall_s"]
     assert 0 < over["engine_share"] < over["outside_share"] < 1
-    runner = over["runner"]
-    parts = ("forward_s", "heads_s", "draws_s", "bookkeeping_s")
-    assert all(runner[part] > 0 for part in parts)
-    assert sum(runner[part] for part in parts) == pytest.approx(runner["run_s"])
 
     printed = table(report)
     for words in ("velocity int8", "ChatTTS 0.2.5", "times faster", "limit", "the same again"):
@@ -119,8 +115,8 @@ def test_velocity_never_gives_a_text_twice(report: dict[str, Any]) -> None:
         for module, _, given in InProcessChild.calls
         if module == "benchmarks.cpu.velocity.child" and "texts" in given
     ]
-    # Two numbers of streams, a warm-up and two rounds each, in two ways; the two of the overhead.
-    assert len(asked) == 2 * 3 * 2 + 2
+    # Two numbers of streams, a warm-up and two rounds each, in two ways; that of the overhead.
+    assert len(asked) == 2 * 3 * 2 + 1
     spoken = [text for texts in asked for text in texts]
     assert len(set(spoken)) == len(spoken)
 

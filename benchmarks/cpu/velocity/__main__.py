@@ -172,11 +172,6 @@ def _overhead(loaded: LoadedSide, args: argparse.Namespace) -> dict[str, Any]:
         **loaded.child.call(
             "overhead", texts=texts(streams, args.prompt, first), frames=args.frames
         ),
-        "runner": loaded.child.call(
-            "runner_parts",
-            texts=texts(streams, args.prompt, first + streams),
-            frames=args.frames,
-        ),
     }
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import Any
 
@@ -12,20 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.embed import Embed
 from ChatTTS.model.generation import Cancellation, GenerationRequest
-from ChatTTS.model.kernels.cpu.build import BuildError
-from ChatTTS.model.kernels.cpu.library import load as load_kernels
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.speaker import decode_sample, encode_sample
 from ChatTTS.model.tokenizer import code_prompt
-from ChatTTS.model.velocity.backends.cpu.llama import NativeLlama
-from ChatTTS.model.velocity.backends.torch.sampler import TorchSampler
 from ChatTTS.model.velocity.generator import VelocityGenerator
-from ChatTTS.model.velocity.layers import Llama
-from ChatTTS.model.velocity.model_runner import ModelRunner
 
-from ...common.child import Stopwatch, serve
+from ...common.child import serve
 from ...common.memory import peak_bytes
 from ..chat_child import chat, load, params, prepare, run
 
@@ -108,64 +99,6 @@ def overhead(texts: list[str], frames: int) -> dict[str, Any]:
     }
 
 
-def runner_parts(texts: list[str], frames: int) -> dict[str, Any]:
-    """Return the seconds of the model runner's parts; the rest is its bookkeeping.
-
-    This needs a run of its own, since the clocks around the parts cost time as well.
-    """
-    requests = [_request(text, frames) for text in texts]
-    with ExitStack() as stack:
-
-        def timed(owner: Any, name: str) -> Stopwatch:
-            return stack.enter_context(_timed(owner, name))
-
-        whole = timed(ModelRunner, "execute_model")
-        forward = [timed(kind, "forward") for kind in (NativeLlama, Llama)]
-        heads = [timed(Embed, f"{kind}_logits") for kind in ("code", "text")]
-        draws = [timed(TorchSampler, "__call__"), *_kernel_draws(timed)]
-        for _ in chat.gpt.generate(requests, Cancellation()):
-            pass
-    parts = {
-        name: sum(watch.seconds for watch in watches)
-        for name, watches in (("forward_s", forward), ("heads_s", heads), ("draws_s", draws))
-    }
-    bookkeeping = whole.seconds - sum(parts.values())
-    return {
-        "run_s": whole.seconds,
-        **parts,
-        "bookkeeping_s": bookkeeping,
-        "bookkeeping_share": bookkeeping / whole.seconds,
-    }
-
-
-def _kernel_draws(timed: Callable[[Any, str], Stopwatch]) -> list[Stopwatch]:
-    """Time the kernels' sampling, if there are kernels."""
-    try:
-        return [timed(load_kernels(), "chattts_sample")]
-    except BuildError:
-        return []
-
-
-@contextmanager
-def _timed(owner: Any, name: str) -> Iterator[Stopwatch]:
-    """Time every call of ``owner``'s function ``name``."""
-    original = getattr(owner, name)
-    watch = Stopwatch()
-
-    def measured(*args: Any, **kwargs: Any) -> Any:
-        start = time.perf_counter()
-        try:
-            return original(*args, **kwargs)
-        finally:
-            watch.seconds += time.perf_counter() - start
-
-    setattr(owner, name, measured)
-    try:
-        yield watch
-    finally:
-        setattr(owner, name, original)
-
-
 def _first_frame(request: GenerationRequest) -> float:
     """Run the request to its end; return the seconds until its first frame."""
     start = time.perf_counter()
@@ -209,6 +142,5 @@ if __name__ == "__main__":
             "run": run,
             "repeated_prompt": repeated_prompt,
             "overhead": overhead,
-            "runner_parts": runner_parts,
         }
     )

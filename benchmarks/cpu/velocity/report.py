@@ -103,7 +103,6 @@ def _overhead(report: Mapping[str, Any]) -> list[str]:
     return [
         f"{names[key]}  {over['streams']} streams, {over['steps']} steps: "
         f"plans and outputs {100 * over['engine_share']:.2f} % of a step, "
-        f"all outside the model {100 * over['outside_share']:.2f} % of the run, "
-        f"the runner's bookkeeping {100 * over['runner']['bookkeeping_share']:.2f} % of the model"
+        f"all outside the model {100 * over['outside_share']:.2f} % of the run"
         for key, over in report["overhead"].items()
     ]

@@ -46,27 +46,22 @@ class CodeSequence:
 
 
 def code_sequence(
-    tokenizer: Tokenizer,
-    text: str,
-    codes: NDArray[np.int64],
-    *,
-    prompt: str = "",
-    named: bool = True,
+    tokenizer: Tokenizer, text: str, codes: NDArray[np.int64], *, prompt: str = ""
 ) -> CodeSequence:
-    """Return the sequence of an utterance after the prompt that inference gives it.
+    """Return the sequence of an utterance after the prompt that inference gives it with a speaker.
 
     Args:
         text: what is said, as the model reads it.
         codes: int64 [frames, num_codebooks].
         prompt: control tags before the text, such as ``[speed_5]``.
-        named: whether the prompt has a position for a speaker.
 
     Raises:
         TextError: the tokenizer cannot read the text.
     """
-    read = tokenizer.prompt(code_prompt(text, prompt, speaker=named))
-    slot = int(np.flatnonzero(read.speaker_slots)[0]) if named else None
-    return CodeSequence(read.text, codes, len(read.text), slot)
+    read = tokenizer.prompt(code_prompt(text, prompt, speaker=True))
+    return CodeSequence(
+        read.text, codes, len(read.text), slot=int(np.flatnonzero(read.speaker_slots)[0])
+    )
 
 
 @dataclass(frozen=True, eq=False)

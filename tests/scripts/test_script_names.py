@@ -27,7 +27,6 @@ from ChatTTS.utils.gpu_utils import select_device  # type: ignore[import-not-fou
 from ..support.chat_tools import LIVELY, TEXT, Recording, equal, speak
 from ..support.places import DATA
 
-EXPECTED = json.loads((DATA / "model-a" / "expected.json").read_text(encoding="utf-8"))
 TEXTS = ["hello the [laugh] world, one day.", "[Stts] water [spk_emb]"]
 
 

@@ -60,14 +60,12 @@ def modules(use_decoder: bool, name: str = "model-a") -> tuple[MelDecoder, Vocod
     return model.decoder if use_decoder else model.dvae, model.vocos
 
 
-def random_modules(
-    hop: int, overlap: int, mels: int, width: int, seed: int = 3
-) -> tuple[MelDecoder, Vocoder]:
+def random_modules(hop: int, overlap: int, mels: int, width: int) -> tuple[MelDecoder, Vocoder]:
     sizes = ConvNetConfig(idim=width - 1, odim=width - 3, hidden=width, n_layer=2, bn_dim=5)
     mel = MelConfig(n_fft=hop * overlap, hop_length=hop, n_mels=mels)
     config = VocosConfig(mel=mel, dim=width, intermediate_dim=2 * width + 1, num_layers=2)
     mel_decoder, vocoder = MelDecoder(sizes, mels), Vocoder(config)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(3)
     for parameter in [*mel_decoder.parameters(), *vocoder.parameters()]:
         spread = 0.3 if parameter.dim() == 1 else parameter[0].numel() ** -0.5
         parameter.data.normal_(0, spread, generator=generator)

@@ -21,9 +21,8 @@ from ChatTTS.request_fields import Priority
 from ChatTTS.serving.http.auth import Authenticator
 from ChatTTS.serving.protocols.rest.body_schemas import FormatName
 
-from ..support.protocol_ways import PROTOCOL_WAYS, Way
+from ..support.protocol_ways import OWN_WAYS, PROTOCOL_WAYS, Way
 from ..support.server_tools import (
-    PCM,
     RATE,
     WholeServer,
     apart,
@@ -320,7 +319,7 @@ def test_the_client_retries_after_the_time_that_it_is_told(
 # ------------------------------------------------------------------ one request, all interfaces
 
 
-def by_rest(server: WholeServer) -> bytes:
+def by_openai(server: WholeServer) -> bytes:
     with openai_client(server) as client:
         return speak(client, TEXT)
 
@@ -335,11 +334,6 @@ def by_batch(server: WholeServer) -> bytes:
     body = {"response_format": "pcm", "voice": VOICE, "seed": SEED, "items": [{"input": TEXT}]}
     answer = httpx.post(f"{server.url}/v1/audio/speech/batch", json=body, timeout=PATIENCE)
     return base64.b64decode(answer.json()["data"][0]["audio"])
-
-
-def by_plain_address(server: WholeServer) -> bytes:
-    query: dict[str, str | int] = {"text": TEXT, "voice": VOICE, "seed": SEED, "format": "pcm"}
-    return httpx.get(f"{server.url}/tts", params=query, timeout=PATIENCE).content
 
 
 def by_socket(server: WholeServer) -> bytes:
@@ -357,36 +351,17 @@ def by_socket(server: WholeServer) -> bytes:
         return bytes(socket.audio[None])
 
 
-def by_riva(server: WholeServer) -> bytes:
-    with server.riva_client() as client:
-        return bytes(client.synthesize(TEXT, **RIVA).audio)
-
-
-def by_riva_online(server: WholeServer) -> bytes:
-    with server.riva_client() as client:
-        return b"".join(part.audio for part in client.synthesize_online(TEXT, **RIVA))
-
-
 def by_stream(server: WholeServer) -> bytes:
     pieces = server.chat.stream(TEXT, skip_refine_text=True, params_infer_code=parameters(server))
     sound = to_int16(np.concatenate([piece.samples for piece in pieces]))
     return bytes(sound.astype("<i2").tobytes())
 
 
-RIVA = {
-    "voice_name": VOICE,
-    "sample_rate_hz": RATE,
-    "encoding": PCM,
-    "custom_configuration": {"seed": str(SEED)},
-}
 WAYS = (
-    by_rest,
+    by_openai,
     by_rest_whole,
     by_batch,
-    by_plain_address,
     by_socket,
-    by_riva,
-    by_riva_online,
     by_stream,
 )
 
@@ -409,7 +384,7 @@ def test_the_same_samples_everywhere(
     assert apart(samples(way(server)), whole) <= 1
 
 
-@pytest.mark.parametrize("way", PROTOCOL_WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("way", [*OWN_WAYS, *PROTOCOL_WAYS], ids=lambda way: way.__name__)
 def test_the_same_samples_over_every_protocol(
     server: WholeServer, whole: NDArray[np.int16], way: Way
 ) -> None:

@@ -18,8 +18,15 @@ from ChatTTS.audio.trim import AUDIBLE
 from ChatTTS.cli.commands import main
 from ChatTTS.pipeline.results import Waveforms
 
-from ..support.protocol_ways import PROTOCOL_WAYS, Way, parts_of
-from ..support.server_tools import WholeServer, apart, decoded, samples, whole_server
+from ..support.protocol_ways import (
+    OWN_WAYS,
+    PROTOCOL_WAYS,
+    Way,
+    by_rest,
+    by_riva,
+    by_websocket,
+)
+from ..support.server_tools import WholeServer, apart, samples, whole_server
 from ..support.serving_tools import PATIENCE
 from ..support.websocket_tools import speaker
 
@@ -79,62 +86,9 @@ def silences(sound: NDArray[np.int16]) -> list[int]:
     return [int(heard[0]), *map(int, gaps[gaps > 6000]), int(len(sound) - 1 - heard[-1])]
 
 
-def by_rest(server: WholeServer, text: str, **fields: Any) -> bytes:
-    body = {"input": text, "voice": VOICE, "seed": SEED, "response_format": "pcm", **fields}
-    answer = httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=PATIENCE)
-    assert answer.status_code == 200, answer.text
-    return answer.content
-
-
-def by_tts(server: WholeServer, text: str, **fields: Any) -> bytes:
-    query = {"text": text, "voice": VOICE, "seed": SEED, "format": "wav", **fields}
-    answer = httpx.get(f"{server.url}/tts", params=query, timeout=PATIENCE)
-    assert answer.status_code == 200, answer.text
-    return decoded(answer.content)[0].astype("<i2").tobytes()
-
-
-def by_websocket(server: WholeServer, text: str, **fields: Any) -> bytes:
-    with speaker(server) as socket:
-        socket.say("session.config", voice=VOICE, seed=SEED, **fields)
-        for part in parts_of(text):
-            socket.say("input.text", text=part)
-        socket.say("input.flush")
-        socket.until("audio.done")
-        return socket.samples().tobytes()
-
-
-def by_riva(server: WholeServer, text: str, **fields: Any) -> bytes:
-    settings = {"seed": str(SEED), **{name: str(value) for name, value in fields.items()}}
-    with server.riva_client() as client:
-        answer = client.synthesize(
-            text, VOICE, sample_rate_hz=24_000, custom_configuration=settings
-        )
-        return bytes(answer.audio)
-
-
-def by_riva_stream(server: WholeServer, text: str, **fields: Any) -> bytes:
-    settings = {"seed": str(SEED), **{name: str(value) for name, value in fields.items()}}
-    with server.riva_client() as client:
-        answers = client.synthesize_online(
-            text, VOICE, sample_rate_hz=24_000, custom_configuration=settings
-        )
-        return b"".join(answer.audio for answer in answers)
-
-
-OWN_WAYS = [by_rest, by_tts, by_websocket, by_riva, by_riva_stream]
-
-
+@pytest.mark.parametrize("way", [*OWN_WAYS, *PROTOCOL_WAYS], ids=lambda way: way.__name__)
 @pytest.mark.parametrize("text", [DOCUMENT, PLAIN])
-@pytest.mark.parametrize("way", OWN_WAYS)
-def test_own_interfaces_have_the_samples_of_python(
-    way: Any, text: str, server: WholeServer, whole: NDArray[np.int16]
-) -> None:
-    assert apart(samples(way(server, text)), whole) <= 1
-
-
-@pytest.mark.parametrize("way", PROTOCOL_WAYS, ids=lambda way: way.__name__)
-@pytest.mark.parametrize("text", [DOCUMENT, PLAIN])
-def test_so_have_the_protocols_of_vendors(
+def test_every_interface_has_the_samples_of_python(
     way: Way, text: str, server: WholeServer, whole: NDArray[np.int16]
 ) -> None:
     assert apart(samples(way(server, text, VOICE, SEED)), whole) <= 1
@@ -177,7 +131,7 @@ def test_paragraphs_are_parted_once_and_a_written_break_stands_alone(
 def test_own_interfaces_part_paragraphs(
     way: Any, server: WholeServer, parted: NDArray[np.int16]
 ) -> None:
-    found = samples(way(server, PARAGRAPHS, paragraph_pause=BETWEEN))
+    found = samples(way(server, PARAGRAPHS, VOICE, SEED, paragraph_pause=BETWEEN))
     assert apart(found, parted) <= 1
 
 
@@ -199,14 +153,13 @@ def test_paragraphs_of_documents_are_parted(way: Any, server: WholeServer) -> No
     document = "<speak><p>The lamp was lit.</p><p>We went home.</p><p>It rained.</p></speak>"
     whole = to_int16(spoken(server, document, paragraph_pause=BETWEEN)[0])
     assert silences(whole)[1:-1] == [16_800, 16_800]
-    assert apart(samples(way(server, document, paragraph_pause=BETWEEN)), whole) <= 1
+    assert apart(samples(way(server, document, VOICE, SEED, paragraph_pause=BETWEEN)), whole) <= 1
 
 
 def test_the_tempo_leaves_the_pauses_of_paragraphs(server: WholeServer) -> None:
-    fields = {"paragraph_pause": BETWEEN, "speed": 1.5, "response_format": "pcm"}
-    pauses = silences(samples(by_rest(server, "The lamp was lit.\n\nWe went home.", **fields)))[
-        1:-1
-    ]
+    fields = {"paragraph_pause": BETWEEN, "speed": 1.5}
+    sound = by_rest(server, "The lamp was lit.\n\nWe went home.", VOICE, SEED, **fields)
+    _, *pauses, _ = silences(samples(sound))
     assert pauses == [pytest.approx(16_800, abs=480)]
 
 
@@ -215,7 +168,7 @@ def test_both_ends_have_the_silence_that_is_asked_for(
     way: Any, server: WholeServer, ended: NDArray[np.int16]
 ) -> None:
     fields = {"silence_before": BEFORE, "silence_after": AFTER}
-    assert apart(samples(way(server, DOCUMENT, **fields)), ended) <= 1
+    assert apart(samples(way(server, DOCUMENT, VOICE, SEED, **fields)), ended) <= 1
 
 
 def test_the_silence_is_exact(whole: NDArray[np.int16], ended: NDArray[np.int16]) -> None:
@@ -260,7 +213,7 @@ def test_the_command_has_them(
 
 def test_words_come_with_their_times(server: WholeServer) -> None:
     fields = {"timestamp_granularities": ["word"], "silence_before": BEFORE, "speed": 2.0}
-    answer = json.loads(by_rest(server, PLAIN, **fields))
+    answer = json.loads(by_rest(server, PLAIN, VOICE, SEED, **fields))
     words = answer["words"]
     assert [word["word"] for word in words] == WORDS
     assert [PLAIN[w["start_character"] : w["end_character"]] for w in words] == WORDS
@@ -270,8 +223,8 @@ def test_words_come_with_their_times(server: WholeServer) -> None:
 def test_a_run_of_the_websocket_ends_with_its_silence_once(server: WholeServer) -> None:
     """Its sentences are requests of their own."""
     text = "The lamp was lit at night. Nobody knew why it was. We went home in the end."
-    plain = samples(by_websocket(server, text))
-    given = samples(by_websocket(server, text, silence_before=0.0, silence_after=0.5))
+    plain = samples(by_websocket(server, text, VOICE, SEED))
+    given = samples(by_websocket(server, text, VOICE, SEED, silence_before=0.0, silence_after=0.5))
     heard = np.flatnonzero(np.abs(plain / 32767) >= AUDIBLE * 0.999)
     assert apart(given[:-12_000], plain[heard[0] : heard[-1] + 1]) <= 1
     assert not given[-12_000:].any()

@@ -11,7 +11,7 @@ import riva.client.proto.riva_tts_pb2 as tts
 
 from ChatTTS.serving.live.document_buffer import DocumentBuffer, TextPart
 
-from ..support.protocol_ways import PROTOCOL_WAYS, Way, by_deepgram, parts_of
+from ..support.protocol_ways import PROTOCOL_WAYS, Way, by_deepgram, by_riva, by_websocket
 from ..support.script_tools import ToneModel, tone_server
 from ..support.server_tools import WholeServer
 from ..support.serving_tools import PATIENCE, with_limits
@@ -45,25 +45,6 @@ def client(server: WholeServer) -> Iterator[Speaker]:
     with speaker(server) as socket:
         socket.say("session.config", voice="edith", seed=SEED)
         yield socket
-
-
-def by_websocket(server: WholeServer, text: str, voice: str, seed: int) -> bytes:
-    with speaker(server) as socket:
-        socket.say("session.config", voice=voice, seed=seed)
-        for part in parts_of(text):
-            socket.say("input.text", text=part)
-        socket.say("input.flush")
-        socket.until("audio.done")
-        return socket.samples().tobytes()
-
-
-def by_riva(server: WholeServer, text: str, voice: str, seed: int) -> bytes:
-    with server.riva_client() as client:
-        answer = client.synthesize(
-            text, voice, sample_rate_hz=24_000, custom_configuration={"seed": str(seed)}
-        )
-        assert answer.meta.text == "\n".join(SPOKEN)
-        return bytes(answer.audio)
 
 
 @pytest.mark.parametrize("way", [by_websocket, by_riva, *PROTOCOL_WAYS])
@@ -167,6 +148,7 @@ def test_riva_tells_what_was_left_out_and_refuses_damaged_documents(server: Whol
         (warning,) = json.loads(dict(call.initial_metadata())["x-warnings"])
         assert "<blink>" in warning
         assert whole.audio
+        assert whole.meta.text == "\n".join(SPOKEN)
         with pytest.raises(grpc.RpcError) as refused:
             client.synthesize("<speak>One <b>two.</speak>", "edith")
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -1,4 +1,4 @@
-"""One request over each protocol that has no client of its own in the tests of OpenAI's client."""
+"""One request over each interface of our own, and over each protocol."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from ChatTTS.serving.protocols.mcp.folder import ToolFolder
 from .server_tools import WholeServer, decoded
 from .serving_tools import PATIENCE
 from .vendor_tools import talker
+from .websocket_tools import speaker
 
 Way = Callable[[WholeServer, str, str, int], bytes]
 """Returns the PCM of a text, spoken by a voice with a seed."""
@@ -45,6 +46,53 @@ def posted(server: WholeServer, path: str, body: dict[str, Any]) -> httpx.Respon
     answer = httpx.post(f"{server.url}{path}", json=body, timeout=PATIENCE)
     assert answer.status_code == 200, answer.text
     return answer
+
+
+# ------------------------------------------------------------------ our own, with further fields
+
+
+def by_rest(server: WholeServer, text: str, voice: str, seed: int, **fields: Any) -> bytes:
+    body = {"input": text, "voice": voice, "seed": seed, "response_format": "pcm", **fields}
+    return posted(server, "/v1/audio/speech", body).content
+
+
+def by_tts(server: WholeServer, text: str, voice: str, seed: int, **fields: Any) -> bytes:
+    query = {"text": text, "voice": voice, "seed": seed, "format": "wav", **fields}
+    answer = httpx.get(f"{server.url}/tts", params=query, timeout=PATIENCE)
+    assert answer.status_code == 200, answer.text
+    return decoded(answer.content)[0].astype("<i2").tobytes()
+
+
+def by_websocket(server: WholeServer, text: str, voice: str, seed: int, **fields: Any) -> bytes:
+    with speaker(server) as socket:
+        socket.say("session.config", voice=voice, seed=seed, **fields)
+        for part in parts_of(text):
+            socket.say("input.text", text=part)
+        socket.say("input.flush")
+        socket.until("audio.done")
+        return socket.samples().tobytes()
+
+
+def by_riva(server: WholeServer, text: str, voice: str, seed: int, **fields: Any) -> bytes:
+    with server.riva_client() as client:
+        return bytes(client.synthesize(text, voice, **_riva_settings(seed, fields)).audio)
+
+
+def by_riva_stream(server: WholeServer, text: str, voice: str, seed: int, **fields: Any) -> bytes:
+    with server.riva_client() as client:
+        parts = client.synthesize_online(text, voice, **_riva_settings(seed, fields))
+        return b"".join(part.audio for part in parts)
+
+
+def _riva_settings(seed: int, fields: dict[str, Any]) -> dict[str, Any]:
+    given = {"seed": str(seed), **{name: str(value) for name, value in fields.items()}}
+    return {"sample_rate_hz": 24_000, "custom_configuration": given}
+
+
+OWN_WAYS = (by_rest, by_tts, by_websocket, by_riva, by_riva_stream)
+
+
+# ------------------------------------------------------------------ further forms, and protocols
 
 
 def by_events(server: WholeServer, text: str, voice: str, seed: int) -> bytes:

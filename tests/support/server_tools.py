@@ -26,7 +26,6 @@ from ChatTTS.serving.speech.speech_model import SpeechModel
 
 from .serving_tools import PATIENCE, RunningServer, brief_chat, loaded_chat
 
-PCM = riva.client.AudioEncoding.LINEAR_PCM
 RATE = 24_000
 _LINGER = struct.pack("ii", 1, 0)  # close() resets the connection
 

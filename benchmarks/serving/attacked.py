@@ -17,7 +17,8 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
@@ -28,14 +29,25 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from ..common.command import check_at_least_one, new_parser, origin, write_json
-from .__main__ import expected
+from . import process_tree
 from .attackers import attack
-from .clients import Client, Outcome, Wanted
+from .listening import Listening
 from .process import ServerProcess
+from .ways import Ask, Asked, by_rest
 
 _KEYS = {"honest": "a-key-of-listeners", "attackers": "a-key-of-attackers"}
 _LAG = "chattts_loop_lag_seconds_bucket"
 _LOOK_SECONDS = 0.5
+# Ordinary sentences of different lengths. Each is spoken with each seed, so that answers differ.
+_TEXTS = (
+    "Good morning.",
+    "The train leaves at seven.",
+    "I would like a cup of tea, please.",
+    "We walked along the river until it was dark.",
+    "She opened the window because the room was warm.",
+    "Could you tell me where the station is? I think I am lost.",
+)
+_SEEDS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -44,7 +56,7 @@ class Part:
 
     Attributes:
         answers: whole sounds.
-        refused: by status.
+        errors: the reasons of the other answers, counted.
         different: sounds that differ from those of a lone request.
         with_gap: sounds during which a player that begins at once ran dry.
         longest_gap: seconds of pauses in one sound, at most.
@@ -54,7 +66,7 @@ class Part:
     """
 
     answers: int
-    refused: dict[int, int]
+    errors: dict[str, int]
     different: int
     with_gap: int
     longest_gap: float
@@ -63,20 +75,33 @@ class Part:
     megabytes: float
 
 
-async def listen(
-    client: Client, wanted: Sequence[Wanted], listeners: int, seconds: float
-) -> list[Outcome]:
-    """Have listeners ask without pause for so many seconds; return all outcomes."""
-    until, outcomes = time.monotonic() + seconds, []
+async def expected(ask: Ask) -> dict[Asked, str]:
+    """Return all requests, and the digests of their sounds on the idle server."""
+    right = {}
+    for asked in (Asked(text, seed) for text in _TEXTS for seed in _SEEDS):
+        heard = await ask(asked)
+        if heard.digest is None:
+            raise SystemExit(f"the idle server did not speak {asked.text!r}: {heard.error}")
+        right[asked] = heard.digest
+    return right
 
-    async def ask(number: int) -> None:
+
+async def listen(
+    ask: Ask, requests: Sequence[Asked], listeners: int, seconds: float
+) -> list[tuple[Asked, Listening]]:
+    """Have listeners ask without pause for so many seconds; return all answers."""
+    until = time.monotonic() + seconds
+    answers: list[tuple[Asked, Listening]] = []
+
+    async def keep_asking(number: int) -> None:
         rng = random.Random(number)
         while time.monotonic() < until:
-            outcomes.append(await client.speak(rng.choice(wanted)))
+            asked = rng.choice(requests)
+            answers.append((asked, await ask(asked)))
             await asyncio.sleep(rng.random())
 
-    await asyncio.gather(*map(ask, range(listeners)))
-    return outcomes
+    await asyncio.gather(*map(keep_asking, range(listeners)))
+    return answers
 
 
 async def lags(url: str) -> dict[str, float]:
@@ -92,37 +117,38 @@ async def lags(url: str) -> dict[str, float]:
 
 
 async def part(
-    server: ServerProcess, client: Client, wanted: Sequence[Wanted], args: argparse.Namespace
+    server: ServerProcess, ask: Ask, right: Mapping[Asked, str], args: argparse.Namespace
 ) -> Part:
     """Return the figures of listening for ``args.seconds``."""
     before, most = await lags(server.url), 0.0
-    listening = asyncio.create_task(listen(client, wanted, args.listeners, args.seconds))
+    listening = asyncio.create_task(listen(ask, [*right], args.listeners, args.seconds))
     while not listening.done():
-        most = max(most, (await server.usage()).megabytes)
+        most = max(most, process_tree.megabytes(server.number))
         await asyncio.sleep(_LOOK_SECONDS)
-    return figures(await listening, before, await lags(server.url), most)
+    return figures(await listening, right, before, await lags(server.url), most)
 
 
 def figures(
-    outcomes: Sequence[Outcome],
+    answers: Sequence[tuple[Asked, Listening]],
+    right: Mapping[Asked, str],
     before: dict[str, float],
     after: dict[str, float],
     megabytes: float,
 ) -> Part:
-    """Return the figures of outcomes, and of the loop's turns between two looks at the metrics."""
-    heard = [each for each in outcomes if each.status == 200]
-    others = [each.status for each in outcomes if each.status != 200]
-    firsts = sorted(each.first for each in heard if each.first is not None) or [0.0]
+    """Return the figures of answers, and of the loop's turns between two looks at the metrics."""
+    whole = [(asked, heard) for asked, heard in answers if heard.digest is not None]
+    gaps = [heard.gaps() for _, heard in whole]
+    firsts = sorted(heard.arrivals[0][0] for _, heard in whole) or [0.0]
     turns = {bound: after[bound] - before.get(bound, 0.0) for bound in after}
-    whole = max(turns.values(), default=0.0) or 1.0
+    count = max(turns.values(), default=0.0) or 1.0
     return Part(
-        answers=len(heard),
-        refused={status: others.count(status) for status in sorted(set(others))},
-        different=sum(not each.is_right for each in heard),
-        with_gap=sum(each.underruns > 0 for each in heard),
-        longest_gap=max((each.pauses for each in heard), default=0.0),
+        answers=len(whole),
+        errors=dict(Counter(str(heard.error)[:60] for _, heard in answers if not heard.digest)),
+        different=sum(right[asked] != heard.digest for asked, heard in whole),
+        with_gap=sum(each.count > 0 for each in gaps),
+        longest_gap=max((each.seconds for each in gaps), default=0.0),
         first_sound=(firsts[len(firsts) // 2], firsts[int(0.95 * (len(firsts) - 1))]),
-        lags={bound: count / whole for bound, count in turns.items()},
+        lags={bound: until / count for bound, until in turns.items()},
         megabytes=megabytes,
     )
 
@@ -133,17 +159,17 @@ async def measure(server: ServerProcess, args: argparse.Namespace) -> dict[str, 
     ``load_before`` is the system's load average of five minutes: the work of other programs.
     """
     load_before = os.getloadavg()[1]
-    async with Client(server.url, _headers("honest")) as client:
-        wanted = await expected(client)
-        quiet = await part(server, client, wanted, args)
-        print(f"quiet: {quiet}", file=sys.stderr)
-        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            attacking = pool.submit(attack, server.url, _headers("attackers"), args.seconds)
-            attacked = await part(server, client, wanted, args)
-            attempts = await asyncio.wrap_future(attacking)
-        print(f"attacked: {attacked}\nattempts: {attempts}", file=sys.stderr)
-        await asyncio.sleep(args.rest)
-        rest = (await server.usage()).megabytes
+    ask = by_rest(server.url, {"model": "chattts"}, headers=_headers("honest"))
+    right = await expected(ask)
+    quiet = await part(server, ask, right, args)
+    print(f"quiet: {quiet}", file=sys.stderr)
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        attacking = pool.submit(attack, server.url, _headers("attackers"), args.seconds)
+        attacked = await part(server, ask, right, args)
+        attempts = await asyncio.wrap_future(attacking)
+    print(f"attacked: {attacked}\nattempts: {attempts}", file=sys.stderr)
+    await asyncio.sleep(args.rest)
+    rest = process_tree.megabytes(server.number)
     parts = {"quiet": asdict(quiet), "attacked": asdict(attacked)}
     about = {**origin(), "load_before": load_before}
     return {**about, **parts, "attempts": attempts, "megabytes_afterwards": rest}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import shlex
 import subprocess
 import tempfile
@@ -45,10 +44,7 @@ class MeasuredServer:
 
     def megabytes(self) -> float | None:
         """Return the resident memory of the server."""
-        if self.process is None:
-            return None
-        pages = int(Path(f"/proc/{self.process}/statm").read_text(encoding="utf-8").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+        return None if self.process is None else process_tree.megabytes(self.process)
 
 
 def add_server_arguments(parser: ArgumentParser) -> None:

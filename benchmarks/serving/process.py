@@ -1,8 +1,7 @@
-"""A server in a process of its own, and the resources that it holds."""
+"""A server in a process of its own."""
 
 from __future__ import annotations
 
-import os
 import re
 import socket
 import subprocess
@@ -10,34 +9,10 @@ import sys
 import threading
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-import httpx
-from prometheus_client.parser import text_string_to_metric_families
-
 _URL = re.compile(r"http://[\w.:\[\]]+")
-
-
-@dataclass(frozen=True)
-class Usage:
-    """The resources that the server holds at a moment.
-
-    Attributes:
-        running, waiting: numbers of requests.
-        blocks: blocks of the KV cache that sequences hold.
-        megabytes: resident memory.
-        files: open files and sockets.
-        threads: threads of the process.
-    """
-
-    running: int
-    waiting: int
-    blocks: int
-    megabytes: float
-    files: int
-    threads: int
 
 
 class ServerProcess:
@@ -98,26 +73,6 @@ class ServerProcess:
     def number(self) -> int:
         """The number of the process."""
         return self._process.pid
-
-    async def usage(self) -> Usage:
-        """Return the resources that the server holds now."""
-        async with httpx.AsyncClient() as client:
-            text = (await client.get(f"{self.url}/metrics")).text
-        values = {
-            sample.name: sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-        }
-        process = Path("/proc") / str(self._process.pid)
-        pages = int((process / "statm").read_text().split()[1])
-        return Usage(
-            running=int(values["chattts_running"]),
-            waiting=int(values["chattts_waiting"]),
-            blocks=int(values["chattts_kv_blocks_used"]),
-            megabytes=pages * os.sysconf("SC_PAGE_SIZE") / 1e6,
-            files=len(list((process / "fd").iterdir())),
-            threads=len(list((process / "task").iterdir())),
-        )
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""The processor time and the threads of a process with all processes that it has started."""
+"""The processor time, threads and memory of a process, most with the processes that it started."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ def own_cpu_seconds(number: int) -> float:
         user, system = stat.rpartition(")")[2].split()[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
     return 0.0
+
+
+def megabytes(number: int) -> float:
+    """Return the resident memory of a process alone."""
+    pages = int((_PROC / str(number) / "statm").read_text(encoding="utf-8").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def threads(number: int) -> int:

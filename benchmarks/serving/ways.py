@@ -31,7 +31,13 @@ Ask = Callable[[Asked], Awaitable[Listening]]
 """Asks, reads the answer to its end, and returns it; an error is in the answer."""
 
 
-def by_rest(url: str, fields: Mapping[str, Any], *, with_seed: bool = True) -> Ask:
+def by_rest(
+    url: str,
+    fields: Mapping[str, Any],
+    *,
+    with_seed: bool = True,
+    headers: Mapping[str, str] | None = None,
+) -> Ask:
     """Return how to ask the route of OpenAI for sound as it is made.
 
     Args:
@@ -39,6 +45,7 @@ def by_rest(url: str, fields: Mapping[str, Any], *, with_seed: bool = True) -> A
         fields: of the body, besides text and seed. ``response_format`` is ``pcm`` if it is left
             out, and may be ``wav``.
         with_seed: whether the server knows seeds; peers do not.
+        headers: of each request, such as a key.
     """
 
     # Made once: it takes 30 ms, in which the server has one core less.
@@ -51,7 +58,7 @@ def by_rest(url: str, fields: Mapping[str, Any], *, with_seed: bool = True) -> A
         heard = Listening()
         try:
             async with (
-                httpx.AsyncClient(timeout=_PATIENCE, verify=context) as client,
+                httpx.AsyncClient(timeout=_PATIENCE, verify=context, headers=headers) as client,
                 client.stream("POST", f"{url}/v1/audio/speech", json=body) as answer,
             ):
                 if answer.status_code != 200:

@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from benchmarks.serving import attacked
 from benchmarks.serving.attackers import bodies
-from benchmarks.serving.clients import Outcome
+from benchmarks.serving.listening import Listening
+from benchmarks.serving.ways import Asked
+
+ASKED = Asked("Good morning.", 1)
 
 
-def outcome(**changes: Any) -> Outcome:
-    given = {"status": 200, "answered": 0.1, "first": 0.2, "is_right": True}
-    return Outcome(**{**given, **changes})
+def heard(*arrivals: float, loud: int = 1, error: str | None = None) -> tuple[Asked, Listening]:
+    """Return an answer whose parts, of a tenth of a second each, came at some seconds."""
+    listening = Listening(error=error)
+    for moment in arrivals:
+        listening.hear(loud.to_bytes(2, "little") * 2400)
+        listening.arrivals[-1] = (moment, 4800)
+    return ASKED, listening
 
 
 def test_figures_count_what_listeners_notice() -> None:
-    outcomes = [
-        outcome(),
-        outcome(first=0.4, underruns=2, pauses=0.7),
-        outcome(is_right=False),
-        outcome(status=503, first=None, is_right=False),
+    answers = [
+        heard(0.2, 0.3, 0.4),
+        heard(0.4, 0.9, 1.2),  # dry for 0.4 and 0.2 s
+        heard(0.2, 0.3, 0.4, loud=2),
+        heard(error="503"),
     ]
+    right = {ASKED: str(answers[0][1].digest)}
     before, after = {"0.05": 5.0, "+Inf": 5.0}, {"0.05": 8.0, "+Inf": 9.0}
-    found = attacked.figures(outcomes, before, after, 700.0)
-    assert (found.answers, found.refused, found.different) == (3, {503: 1}, 1)
-    assert (found.with_gap, found.longest_gap) == (1, 0.7)
+    found = attacked.figures(answers, right, before, after, 700.0)
+    assert (found.answers, found.errors, found.different) == (3, {"503": 1}, 1)
+    assert found.with_gap == 1
+    assert found.longest_gap == pytest.approx(0.6)
+    assert found.first_sound == (0.2, 0.2)
     assert found.lags == {"0.05": 0.75, "+Inf": 1.0}
-    assert attacked.figures([], {}, {}, 0.0).first_sound == (0.0, 0.0)
+    assert attacked.figures([], {}, {}, {}, 0.0).first_sound == (0.0, 0.0)
 
 
 def test_bodies_are_large_and_reach_two_routes() -> None:

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import mmap
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import pytest
-import torch
 
 from benchmarks.common import comparison
 from benchmarks.common.memory import peak_bytes, resident_bytes
 from benchmarks.common.random_checkpoint import config_from, write_checkpoint
 from benchmarks.common.step_limit import Rates, StepWork, weight_bytes
-from benchmarks.cpu import chat_child, many_requests, products
+from benchmarks.cpu import chat_child
 from benchmarks.cpu.velocity import __main__ as velocity
 from benchmarks.cpu.velocity.plot import draw
 from benchmarks.cpu.velocity.report import table
 from ChatTTS.config import EmbedConfig, GPTConfig
-from ChatTTS.model.velocity.llm_engine import LLMEngine
 
 from ..support.benchmark_tools import (
     FIGURES,
@@ -195,121 +191,14 @@ def test_memory_knows_the_peak() -> None:
     assert peak_bytes() > grown - (1 << 20) > before
 
 
-def test_many_requests_reports_every_figure(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    args = arguments(
-        monkeypatch,
-        many_requests,
-        *[
-            "--requests",
-            "10",
-            "30",
-            "--threads",
-            "1",
-            "--rounds",
-            "2",
-            "--frames",
-            "2",
-            "--prompt",
-            "5",
-            "--running",
-            "4",
-        ],
-    )
-    report = many_requests.measure(args, tmp_path)
-
-    assert report["settings"]["running"] == 4
-    assert list(report["policies"]) == ["fcfs", "priority"]
-    for result in report["policies"].values():
-        assert list(result["request_s"]) == [10, 30]
-        assert [len(own) for own in result["rounds"].values()] == [2, 2]
-        middles = result["request_s"].values()
-        assert result["spread"] == pytest.approx(max(middles) / min(middles) - 1)
-        assert all(result["add_s"][n] < result["request_s"][n] for n in (10, 30))
-    json.dumps(report)
-    assert "spread" in many_requests.table(report)
-
-
-def test_many_requests_rejects_an_engine_that_does_less() -> None:
-    class Lazy:
-        """An engine that has no unfinished requests and finishes none."""
-
-        def metrics(self) -> Any:
-            return argparse.Namespace(requests_at_limit=0)
-
-        def add(self, requests: Any) -> None:
-            pass
-
-        def has_unfinished_requests(self) -> bool:
-            return False
-
-    requests = many_requests.Requests(prompt=3, frames=2, tokens=50, num_codebooks=4).take(2)
-    with pytest.raises(RuntimeError, match="0 of 2 requests"):
-        many_requests.run(cast(LLMEngine, Lazy()), requests)
-    assert requests[0].prompt.text.tolist() != requests[1].prompt.text.tolist()
-
-
-def test_products_report_the_price_of_invariance(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = "--threads 1 --rounds 2 --passes 1 --matrices 2 --length 40 --dtypes bfloat16"
-    rows = "--product-rows 1 5 --step-rows 2"
-    args = arguments(monkeypatch, products, *TINY.split(), *given.split(), *rows.split())
-    report = products.measure(args)
-
-    found = report["products"]["bfloat16"]
-    assert [result["rows"] for result in found] == [1, 5]
-    for result in found:
-        each = result["seconds"]
-        assert {"torch", "torch in tiles"} <= set(each)
-        others = min(s for way, s in each.items() if way in ("torch", "oneDNN"))
-        assert result["price"] == {
-            way: each[way] / others for way in ("kernels", "torch in tiles") if way in each
-        }
-        assert all(len(own) == 2 for own in result["rounds"].values())
-    (step,) = report["steps"]["bfloat16"]
-    assert step["rows"] == 2
-    assert step["price"] == step["seconds"]["taken"] / step["seconds"]["plain"]
-    json.dumps(report)
-    assert "price of invariance" in products.table(report)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_every_way_of_a_product_gives_the_same(dtype: torch.dtype) -> None:
-    """All methods must compute equal results, or the prices would compare different work."""
-    torch.manual_seed(0)
-    weight, rows = torch.randn(48, 32), torch.randn(5, 32)
-    name = str(dtype).removeprefix("torch.")
-    ways = (
-        products._kernels([weight], name, 1)
-        | products._torch_ways([weight], dtype)
-        | products._onednn([weight], dtype, 5)
-    )
-    for way, (layer,) in ways.items():
-        out = layer(rows if way == "kernels" else rows.to(dtype))
-        torch.testing.assert_close(out.float(), rows @ weight.T, atol=0.2, rtol=0.02)
-
-
 @pytest.mark.parametrize(
-    ("module", "bad"),
-    [
-        (velocity, "--dtypes float16"),
-        (velocity, "--sample-frames 4090"),
-        (velocity, "--read-mb 0"),
-        (velocity, "--frames 4090"),
-        (many_requests, "--requests 0"),
-        (many_requests, "--prompt 255"),
-        (products, "--length 5000"),
-        (products, "--step-rows 0"),
-    ],
+    "bad", ["--dtypes float16", "--sample-frames 4090", "--read-mb 0", "--frames 4090"]
 )
 def test_settings_that_make_no_sense_are_refused(
-    module: ModuleType,
-    bad: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    bad: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        arguments(monkeypatch, module, *bad.split())
+        arguments(monkeypatch, velocity, *bad.split())
     assert bad.split()[0] in capsys.readouterr().err
 
 

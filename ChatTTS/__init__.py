@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from .coexistence import check_single_distribution
 from .compat.moved import MovedModules
-from .lazy_names import lazy_names
+from .utils.lazy_names import lazy_names
 from .version import __version__
 
 check_single_distribution()

@@ -13,9 +13,9 @@ import torch
 
 from .checkpoints.assets import AssetFolder
 from .config import Config
+from .config.front_ends import front_end_named
 from .errors import AssetError, ConfigError, OutOfThreadsError, VoiceError
 from .found_files import found_heads, found_lengths
-from .front_ends import front_end_named
 from .model.cuda.graphs import CudaRecorder
 from .model.cuda.recording_thread import RecordingThread
 from .model.cuda.support import must_fit, why_no_kernels

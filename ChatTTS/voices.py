@@ -26,7 +26,7 @@ from .utils.folders import data_folder
 from .utils.untrusted import parse_json, read_bytes
 
 if TYPE_CHECKING:
-    from .loaded_chat import LoadedChat
+    from .pipeline.loaded_chat import LoadedChat
     from .voice_learning.learning import LearnedVoice
     from .voice_learning.recordings import Recordings
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ChatTTS.request_fields import INTERFACES, REQUEST_FIELDS, RequestField
+from ChatTTS.config.request_fields import INTERFACES, REQUEST_FIELDS, RequestField
 
 from .support.places import ROOT
 

@@ -46,15 +46,18 @@ LAZY = ("ChatTTS", "ChatTTS.utils")
 # Helpers that know nothing of speech. Other modules in utils are names of the published package.
 HELPERS = within(
     "ChatTTS.utils",
-    "base16384 folders folder_lock lru machine progress process_hooks fair_lock locks kept_files "
-    "untrusted ray_environment ray_cluster",
+    "base16384 folders folder_lock lazy_names lru machine progress process_hooks "
+    "fair_lock locks kept_files untrusted ray_environment ray_cluster",
 )
 RULES = [
     Rule(
         "words, samples and settings are plain data: they run and are tested without torch",
         (
-            *within("ChatTTS", "text audio config params errors version coexistence lazy_names"),
-            *within("ChatTTS.utils", "folders lru machine progress locks kept_files untrusted"),
+            *within("ChatTTS", "text audio config params errors version coexistence"),
+            *within(
+                "ChatTTS.utils",
+                "folders lazy_names lru machine progress locks kept_files untrusted",
+            ),
         ),
         ("torch", "torchaudio", "vocos", "transformers"),
         indirectly=True,

@@ -12,11 +12,11 @@ from .support.source_imports import imports_of, modules
 # above its own, and no others.
 LAYERS = """
 languages
-errors version lazy_names coexistence
-spoken_form mark
+errors version coexistence
+spoken_form
 utils
 text
-front_ends params request_fields
+params
 config
 checkpoints weights
 audio
@@ -24,7 +24,7 @@ model
 pipeline
 found_files
 loading
-compat loaded_chat blends
+compat blends
 voice_learning
 voices
 longform

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import AudioError, ConfigError, printable
-from ..mark import SOURCE_TYPE, Mark, today
 from ..utils.kept_files import writing_whole
 from ..utils.untrusted import LONGEST_FILE, open_regular, read_bytes
 from ..version import __version__
+from .mark import SOURCE_TYPE, Mark, today
 from .marks_found import says_synthetic
 from .samples import StrPath
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..config.request_fields import FASTEST, SLOWEST
 from ..errors import AudioError
-from ..request_fields import FASTEST, SLOWEST
 from .samples import Samples
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from ..errors import AudioError
-from ..mark import Mark, mark_of
 from .files import check_target
+from .mark import Mark, mark_of
 from .marking import info_chunk
 from .pcm import count_clipped, pcm_bytes
 from .samples import SAMPLE_RATE, Samples, StrPath, check_rate, to_mono

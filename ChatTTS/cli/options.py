@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from ..config.request_fields import MOST_SILENCE, REQUEST_FIELDS, fields_on
 from ..errors import ConfigError, printable
 from ..languages import LANGUAGES, known_languages, language_choice
-from ..request_fields import MOST_SILENCE, REQUEST_FIELDS, fields_on
 from .configuration import Configuration
 from .console import UsageError
 

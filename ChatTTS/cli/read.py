@@ -28,10 +28,10 @@ from .options import (
 )
 
 if TYPE_CHECKING:
+    from ..audio.mark import Mark
     from ..longform.recording import Recording, SpokenPiece
     from ..longform.script import Script
     from ..longform.settings import Loudness, Pauses, ReadSettings
-    from ..mark import Mark
 
 _DETAILS = """\
 Speak a book, a dialogue, subtitles or SSML as one work, with its voices, pauses and chapters.

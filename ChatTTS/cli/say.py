@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..config.request_fields import LONGEST_DURATION
 from ..errors import ChatTTSError
-from ..request_fields import LONGEST_DURATION
 from ..voices import VoiceLibrary, find_voice
 from .console import Console, UsageError, warn
 from .marks import add_mark_options, credentials_of, mark_of

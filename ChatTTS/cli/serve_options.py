@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..request_fields import GUARDS
+from ..config.request_fields import GUARDS
 from ..serving.protocol_names import PROTOCOLS
 from .marks import add_mark_options
 from .model_process import add_model_process_option

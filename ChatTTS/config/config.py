@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 from ..errors import ConfigError, shown
-from ..front_ends import FRONT_ENDS
 from ..languages import LANGUAGES
 from ..utils.untrusted import parse_json, read_json
+from .front_ends import FRONT_ENDS
 
 T = TypeVar("T")
 

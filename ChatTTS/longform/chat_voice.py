@@ -15,7 +15,7 @@ from .kept_lines import SpokenLine, SpokenPart
 from .planned import PlannedLine, Reference
 
 if TYPE_CHECKING:
-    from ..loaded_chat import LoadedChat
+    from ..pipeline.loaded_chat import LoadedChat
 
 
 class ChatVoice(AttemptingVoice):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..request_fields import LONGEST_DURATION
+from ..config.request_fields import LONGEST_DURATION
 from ..text.pauses import MARK
 from .script import LONGEST_WORK, Join, Line, Place, Script, ScriptError
 from .spaces import unwrapped

@@ -28,7 +28,7 @@ from .script import Line, Script, Style
 from .settings import ReadSettings, Role
 
 if TYPE_CHECKING:
-    from ..loaded_chat import LoadedChat
+    from ..pipeline.loaded_chat import LoadedChat
     from ..pipeline.model import Model
 
 logger = logging.getLogger(__name__)

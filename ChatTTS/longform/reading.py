@@ -23,7 +23,7 @@ from .settings import ReadSettings
 from .steady_voice import SteadyVoice
 
 if TYPE_CHECKING:
-    from ..loaded_chat import LoadedChat
+    from ..pipeline.loaded_chat import LoadedChat
     from ..pipeline.model import Model
 
 logger = logging.getLogger(__name__)

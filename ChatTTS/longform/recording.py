@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from ..audio.mark import Mark, day_made, today
 from ..audio.samples import SAMPLE_RATE, Samples, StrPath
 from ..audio.subtitles import check_subtitles, save_subtitles
 from ..errors import ChatTTSError, ConfigError
-from ..mark import Mark, day_made, today
 from ..pipeline.results import Word
 from .arrange import ArrangedLine, arrange
 from .cover import NO_PICTURE, is_picture

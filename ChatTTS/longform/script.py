@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
+from ..config.request_fields import LONGEST_DURATION
 from ..errors import ChatTTSError, ConfigError, shown
-from ..request_fields import LONGEST_DURATION
 from ..text.pauses import LONGEST_PAUSE
 
 SLOWEST_TEMPO, FASTEST_TEMPO = 0.5, 2.0

@@ -8,9 +8,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from ..config.request_fields import MOST_SILENCE
 from ..errors import ConfigError, shown
 from ..pipeline.call_arguments import checked_guard
-from ..request_fields import MOST_SILENCE
 from ..text import Lexicon
 from ..text.pauses import LONGEST_PAUSE
 from .script import Join, ScriptError, Style

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..audio.files import check_target
+from ..audio.mark import SOFTWARE, SOURCE_TYPE, STATEMENT, Mark
 from ..audio.marking import xmp_box
 from ..audio.pcm import to_int16
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..audio.wavstream import WavWriter
 from ..errors import AudioError
-from ..mark import SOFTWARE, SOURCE_TYPE, STATEMENT, Mark
 from ..utils.kept_files import remove_unfinished, writing_whole
 from .cover import picture_size
 

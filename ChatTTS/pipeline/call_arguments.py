@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+from ..config.request_fields import LONGEST_DURATION
 from ..errors import ConfigError, TextError, shown
-from ..request_fields import LONGEST_DURATION
 
 # The choices of the guard: generate utterances with faults again, or only tell of them.
 RETRY, REPORT = "retry", "report"

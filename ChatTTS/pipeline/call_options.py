@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from ..config.request_fields import CallManner
 from ..errors import TextError
 from ..params import InferCodeParams, LowLatency, RefineTextParams
-from ..request_fields import CallManner
 from ..text.documents import is_ssml
 from ..text.lexicon import LexiconLike
 from .call_arguments import checked_texts

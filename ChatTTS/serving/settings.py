@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..audio.mark import Mark
 from ..errors import ConfigError
-from ..mark import Mark
 from ..text.lexicon import Lexicon
 from .protocol_names import PROTOCOLS
 

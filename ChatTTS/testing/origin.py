@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..version import __version__
 
 if TYPE_CHECKING:
-    from ..loaded_chat import LoadedChat
+    from ..pipeline.loaded_chat import LoadedChat
 
 _DIGITS = 12  # of a hash; enough to tell checkpoints apart
 

@@ -16,7 +16,7 @@ from .references import Reference, ReferenceFiles, word_at
 from .sounds import Sound, TimedText
 
 if TYPE_CHECKING:
-    from ..loaded_chat import LoadedChat
+    from ..pipeline.loaded_chat import LoadedChat
 
 _UPDATE = "if the new sound is right, run this test with --update-speech"
 

@@ -18,9 +18,9 @@ from ChatTTS.audio.content_credentials import (
     has_reader,
     sign,
 )
+from ChatTTS.audio.mark import SOFTWARE
 from ChatTTS.errors import AudioError, ConfigError
 from ChatTTS.longform.sound_file import SoundFile, WorkInfo
-from ChatTTS.mark import SOFTWARE
 
 from ..support import certificates
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from ChatTTS.config import Config, ConvNetConfig, MelConfig, VocosConfig
+from ChatTTS.config.front_ends import front_end_named
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError
-from ChatTTS.front_ends import front_end_named
 from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.synthesis.vocoder import Vocoder

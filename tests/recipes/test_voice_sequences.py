@@ -11,7 +11,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from ChatTTS.front_ends import front_end_named
+from ChatTTS.config.front_ends import front_end_named
 from ChatTTS.model.tokenizer import code_prompt
 from ChatTTS.voice_learning.sequences import IGNORED
 from recipes.voice.arrangement import Utterance

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ChatTTS.request_fields import Priority
+from ChatTTS.config.request_fields import Priority
 from ChatTTS.serving.errors import OverloadedError, UnavailableError
 from ChatTTS.serving.queue.fair_queue import FairQueue
 

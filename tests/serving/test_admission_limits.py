@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from ChatTTS.config.request_fields import Priority
 from ChatTTS.errors import ConfigError
-from ChatTTS.request_fields import Priority
 from ChatTTS.serving.errors import DeadlineError, OverloadedError
 from ChatTTS.serving.queue.admission import AdmissionLimits
 from ChatTTS.serving.queue.tickets import Ticket

@@ -17,7 +17,7 @@ import soundfile
 from numpy.typing import NDArray
 
 from ChatTTS.audio import to_int16
-from ChatTTS.request_fields import Priority
+from ChatTTS.config.request_fields import Priority
 from ChatTTS.serving.http.auth import Authenticator
 from ChatTTS.serving.protocols.rest.body_schemas import FormatName
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from mcp import Client
 
-from ChatTTS.request_fields import similar_name
+from ChatTTS.config.request_fields import similar_name
 from ChatTTS.serving.errors import BadRequestError
 from ChatTTS.serving.http.bodies import Fields
 from ChatTTS.serving.protocols.mcp import make_server

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ChatTTS.params import InferCodeParams
-from ChatTTS.request_fields import (
+from ChatTTS.config.request_fields import (
     GUARDS,
     INTERFACES,
     REQUEST_FIELDS,
@@ -20,6 +19,7 @@ from ChatTTS.request_fields import (
     RequestField,
     fields_on,
 )
+from ChatTTS.params import InferCodeParams
 from ChatTTS.serving.errors import BadRequestError
 from ChatTTS.serving.protocols.mcp import make_server
 from ChatTTS.serving.protocols.rest.body_schemas import PlainBody, RefineBody, SpeechBody
@@ -208,7 +208,7 @@ _NEW_FIELD = """
 import asyncio, sys, types
 from pathlib import Path
 import ChatTTS
-path = Path(ChatTTS.__file__).with_name("request_fields.py")
+path = Path(ChatTTS.__file__).with_name("config") / "request_fields.py"
 text = path.read_text(encoding="utf-8")
 place = "    speed: float = _field("
 new = '''    grain: float | None = _field(
@@ -219,15 +219,15 @@ new = '''    grain: float | None = _field(
         bounds=Bounds("0 to 1", least=0, most=1),
     )
 '''
-module = types.ModuleType("ChatTTS.request_fields")
-module.__package__, module.__file__ = "ChatTTS", str(path)
+module = types.ModuleType("ChatTTS.config.request_fields")
+module.__package__, module.__file__ = "ChatTTS.config", str(path)
 sys.modules[module.__name__] = module
 assert place in text
 exec(compile(text.replace(place, new + place), str(path), "exec"), vars(module))
 
 from ChatTTS.cli.commands import _parser
 from ChatTTS.serving.protocols.mcp import make_server
-from ChatTTS.serving.protocols.rest.schemas import BatchItem, PlainBody, RefineBody, SpeechBody
+from ChatTTS.serving.protocols.rest.body_schemas import BatchItem, PlainBody, RefineBody, SpeechBody
 from ChatTTS.serving.requests.request import SpeechRequest
 from ChatTTS.serving.protocols.rest.script_schemas import ScriptBody, ScriptForm
 from ChatTTS.serving.protocols.riva.request_parsing import parse_configuration

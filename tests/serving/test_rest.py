@@ -18,9 +18,9 @@ import pytest
 from numpy.typing import NDArray
 
 from ChatTTS.audio import to_int16
+from ChatTTS.config.request_fields import Priority
 from ChatTTS.errors import GenerationError
 from ChatTTS.pipeline.results import Piece
-from ChatTTS.request_fields import Priority
 from ChatTTS.serving.errors import EngineFailedError
 from ChatTTS.serving.http import responses as answers
 from ChatTTS.serving.http.responses import EncodedPiece

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+from ChatTTS.config.request_fields import Priority
 from ChatTTS.params import InferCodeParams
-from ChatTTS.request_fields import Priority
 from ChatTTS.serving.protocols.rest.page import WEB
 
 from ..support.serving_tools import RunningServer, running_server, with_limits

@@ -12,8 +12,8 @@ import uvicorn
 from fastapi import FastAPI, WebSocket
 from websockets.exceptions import InvalidStatus
 
+from ChatTTS.config.request_fields import Priority
 from ChatTTS.core import Chat
-from ChatTTS.request_fields import Priority
 from ChatTTS.serving.errors import OverloadedError
 from ChatTTS.serving.http import uvicorn_server as http_server
 from ChatTTS.serving.http.connections import Connections

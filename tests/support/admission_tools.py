@@ -7,7 +7,7 @@ import selectors
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from ChatTTS.request_fields import Priority
+from ChatTTS.config.request_fields import Priority
 from ChatTTS.serving.queue.admission import Admission, AdmissionLimits
 from ChatTTS.serving.queue.tickets import Ticket
 

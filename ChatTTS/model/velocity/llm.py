@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from ...config import Config
+from ...config.front_ends import front_end_named
 from ...errors import ConfigError, GenerationError
-from ...front_ends import front_end_named
 from ...params import InferCodeParams, RefineTextParams
 from ...utils.progress import progress
 from ..draws import DrawKey, Pass

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from ...audio.mark import Mark
 from ...audio.samples import SAMPLE_RATE, Samples, to_mono
 from ...audio.tempo import Tempo, check_speed
 from ...errors import AudioError
-from ...mark import Mark
 from .codecs import CodecWriter
 from .formats import Format
 from .framing import g711_wav_header, with_flac_length, with_wav_length

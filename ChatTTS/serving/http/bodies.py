@@ -10,7 +10,7 @@ from pydantic import BaseModel, GetJsonSchemaHandler, ValidationError, model_val
 from pydantic.json_schema import JsonSchemaValue
 from starlette.requests import Request
 
-from ...request_fields import misnamed
+from ...config.request_fields import misnamed
 from ..errors import BadRequestError
 from .layers import FORM
 

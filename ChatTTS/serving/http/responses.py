@@ -14,8 +14,8 @@ from starlette.datastructures import State
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from ...audio.mark import Mark
 from ...errors import ChatTTSError
-from ...mark import Mark
 from ...pipeline.results import Fault, Piece, Word
 from ..encoding import Encoder
 from ..errors import ServingError, as_serving_error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
-from ...request_fields import misnamed
+from ...config.request_fields import misnamed
 from ..errors import BadRequestError
 
 MAX_ID_CHARACTERS = 64

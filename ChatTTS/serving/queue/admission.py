@@ -10,8 +10,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...config.request_fields import Priority
 from ...errors import ConfigError
-from ...request_fields import Priority
 from ..errors import DeadlineError, OverloadedError, UnavailableError
 from .fair_queue import FairQueue
 from .tickets import Ticket

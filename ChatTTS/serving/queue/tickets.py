@@ -8,7 +8,7 @@ from enum import Enum, auto
 from types import TracebackType
 from typing import Protocol
 
-from ...request_fields import Priority
+from ...config.request_fields import Priority
 from ..errors import ServingError, UnavailableError
 
 

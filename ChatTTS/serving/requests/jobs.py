@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from ...config.request_fields import Manner
 from ...pipeline.results import Piece
-from ...request_fields import Manner
 from ...text.lexicon import Lexicon
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from ...config.request_fields import REQUEST_FIELDS, Manner, Priority, RequestFields
 from ...errors import ConfigError, TextError
 from ...longform.segments import Segment
-from ...request_fields import REQUEST_FIELDS, Manner, Priority, RequestFields
 from ...text.emphasis import unmarked
 from ...text.lexicon import Lexicon
 from ...text.pauses import LONGEST_PAUSE, total_pause

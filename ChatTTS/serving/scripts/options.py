@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...audio.subtitles import SUBTITLE_FORMATS
+from ...config.request_fields import RequestFields, fields_on
 from ...errors import AudioError, ConfigError
 from ...longform.files import SCRIPT_FORMATS
 from ...longform.loudness import LoudnessMeter
@@ -23,7 +24,6 @@ from ...longform.settings import (
     parse_roles,
 )
 from ...longform.sound_file import WORK_FORMATS, check_format
-from ...request_fields import RequestFields, fields_on
 from ..errors import BadRequestError
 from ..requests.request import parse_field
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ...config.request_fields import Priority
 from ...errors import ChatTTSError
 from ...longform.apart import Reading, ScriptTooLongError, read_apart
 from ...longform.files import format_of
@@ -18,7 +19,6 @@ from ...longform.planned import PlannedLine
 from ...longform.references import with_references
 from ...longform.script import Line, Place, Script, ScriptError, Style
 from ...longform.settings import Role
-from ...request_fields import Priority
 from ...text.main_language import main_language
 from ...text.pauses import blank_marks
 from ...text.splitter import is_speakable, split_utterances

@@ -6,12 +6,12 @@ import logging
 from collections.abc import Sequence
 
 from ...audio.content_credentials import SIGNED_FORMATS, sign
+from ...audio.mark import day_made
 from ...audio.samples import SAMPLE_RATE
 from ...longform.line_speaker import LineSpeaker, LineVoice
 from ...longform.planned import PlannedLine
 from ...longform.recording import Recording, SpokenPiece
 from ...longform.steady_voice import SteadyVoice
-from ...mark import day_made
 from ..errors import ServingError
 from ..speech.service import SpeechService
 from .checked_job import planner_of

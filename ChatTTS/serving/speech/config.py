@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...audio.mark import Mark
 from ...audio.samples import SAMPLE_RATE
+from ...config.request_fields import GUARDS, REQUEST_FIELDS, RequestFields
 from ...errors import AudioError
-from ...mark import Mark
 from ...pipeline.edges import Edges
-from ...request_fields import GUARDS, REQUEST_FIELDS, RequestFields
 from ..encoding import Encoder, Format
 from ..errors import BadRequestError
 from ..requests.request import SpeechRequest

@@ -15,6 +15,7 @@ import torch
 
 from ...audio.samples import Samples
 from ...config import Config
+from ...config.request_fields import CallManner
 from ...core import Chat
 from ...errors import EngineUnavailableError, NothingToSpeakError, NotLoadedError
 from ...languages import known_languages
@@ -24,7 +25,6 @@ from ...model.velocity.async_llm_engine import AsyncLLMEngine
 from ...model.velocity.generator import VelocityGenerator
 from ...model.velocity.metrics import Metrics
 from ...pipeline.streams import SpeechStream
-from ...request_fields import CallManner
 from ...utils.locks import new_lock
 from ...utils.lru import CacheCounts
 from ..observe.engine_metrics import EngineState

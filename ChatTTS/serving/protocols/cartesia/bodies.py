@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field
 
+from ....config.request_fields import SEED_LIMIT
 from ....errors import AudioError
 from ....languages import find_language
-from ....request_fields import SEED_LIMIT
 from ...encoding import Format
 from ...errors import BadRequestError
 from ...http.bodies import Fields

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ....audio.mark import Mark
+from ....config.request_fields import SEED_LIMIT
 from ....errors import AudioError
-from ....mark import Mark
-from ....request_fields import SEED_LIMIT
 from ...encoding import Encoder, Format
 from ...errors import BadRequestError
 from ...http.bodies import whole_number

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from ....lazy_names import lazy_names
+from ....utils.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .http_app import guarded_app

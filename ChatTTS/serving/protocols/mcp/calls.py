@@ -9,8 +9,8 @@ from dataclasses import replace
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import AudioContent, TextContent
 
+from ....config.request_fields import RequestFields
 from ....errors import ChatTTSError
-from ....request_fields import RequestFields
 from ...encoding import Format
 from ...encoding.base64_blocks import to_base64
 from ...errors import BadRequestError, as_serving_error

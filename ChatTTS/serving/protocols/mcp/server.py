@@ -17,8 +17,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import AudioContent, TextContent
 from pydantic import ValidationError
 
+from ....config.request_fields import RequestFields, fields_on
 from ....errors import ChatTTSError
-from ....request_fields import RequestFields, fields_on
 from ....version import __version__
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import anyio
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from ....request_fields import Priority
+from ....config.request_fields import Priority
 from ...encoding.base64_blocks import to_base64
 from ...errors import RequestTooLargeError, as_serving_error
 from ...http.disclosure import disclosure_headers

@@ -14,8 +14,8 @@ from pydantic import (
     create_model,
 )
 
+from ....config.request_fields import REQUEST_FIELDS, RequestField, RequestFields, fields_on
 from ....languages import LANGUAGES
-from ....request_fields import REQUEST_FIELDS, RequestField, RequestFields, fields_on
 from ...encoding.formats import HIGHEST_RATE, LOWEST_RATE, usual_name
 from ...http.bodies import Fields
 from ...requests.request import parse_field

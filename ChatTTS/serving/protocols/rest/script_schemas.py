@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ....request_fields import SEED_LIMIT
+from ....config.request_fields import SEED_LIMIT
 from .answer_schemas import Error
 from .body_schemas import AnyName, Body, with_fields
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from ....audio.samples import SAMPLE_RATE
+from ....config.request_fields import fields_on, similar_name
 from ....errors import ConfigError
 from ....languages import find_language, language_choice, locale_of
-from ....request_fields import fields_on, similar_name
 from ....text.lexicon import Lexicon
 from ...encoding import Format
 from ...encoding.formats import HIGHEST_RATE, LOWEST_RATE

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ....request_fields import KIND_NAMES, REQUEST_FIELDS, fields_on, kind_of, similar_name
+from ....config.request_fields import KIND_NAMES, REQUEST_FIELDS, fields_on, kind_of, similar_name
 from ...encoding.formats import usual_name
 from ...errors import BadRequestError
 from ...live.messages import is_text

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from .....audio.samples import SAMPLE_RATE
+from .....config.request_fields import Priority
 from .....errors import AudioError
-from .....request_fields import Priority
 from .....text.lexicon import Lexicon
 from ....encoding import Format
 from ....encoding.base64_blocks import from_base64

@@ -18,7 +18,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .text.lexicon import Lexicon
+    from ..text.lexicon import Lexicon
 
 SEED_LIMIT = 2**63
 SLOWEST, FASTEST = 0.25, 4.0
@@ -173,7 +173,7 @@ _SILENCE = Bounds(f"0 to {MOST_SILENCE:g} seconds", least=0, most=MOST_SILENCE)
 
 
 def _empty_lexicon() -> Lexicon:
-    from .text.lexicon import Lexicon
+    from ..text.lexicon import Lexicon
 
     return Lexicon()
 

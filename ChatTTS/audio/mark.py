@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timezone
 from html import escape
 
-from .errors import ConfigError, shown
-from .version import __version__
+from ..errors import ConfigError, shown
+from ..version import __version__
 
 SOURCE_TYPES = "http://cv.iptc.org/newscodes/digitalsourcetype/"
 """The vocabulary of IPTC that says how media came to be."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from .spoken_form import FrontEnd
+from ..spoken_form import FrontEnd
 
 # The names for ``defaults.pronunciation`` in a checkpoint's configuration.
 FRONT_ENDS = ("phonemes",)
@@ -14,7 +14,7 @@ FRONT_ENDS = ("phonemes",)
 def front_end_named(name: str) -> FrontEnd:
     """Return one of ``FRONT_ENDS``, ready to be used: its dictionaries are in memory."""
     # Here, since most checkpoints need none of this.
-    from .text.pronunciation.front_end import PhonemeFrontEnd
+    from ..text.pronunciation.front_end import PhonemeFrontEnd
 
     assert name == "phonemes"
     return PhonemeFrontEnd()

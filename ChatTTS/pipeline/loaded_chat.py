@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from .config import AlignmentHeads
-from .pipeline.model import Model
-from .text import Normalizer
+from ..config import AlignmentHeads
+from ..text import Normalizer
+from .model import Model
 
 
 class LoadedChat(Protocol):

@@ -24,7 +24,7 @@ model
 pipeline
 found_files
 loading
-compat blends
+compat
 voice_learning
 voices
 longform

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import secrets
 
-from ..blends import blend_speakers, parse_blend
 from ..errors import ChatTTSError
 from ..languages import language_name
 from ..voices import SavedVoice, VoiceLibrary, check_name, find_voice
+from ..voices.blends import blend_speakers, parse_blend
 from . import voice_learn
 from .console import Console, UsageError, confirm, table, warn
 from .model import choose_model, load_chat, read_config

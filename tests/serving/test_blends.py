@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from ChatTTS.blends import blend
 from ChatTTS.voices import SavedVoice, VoiceLibrary, find_voice
+from ChatTTS.voices.blends import blend
 
 from ..support.bundled_voice import NAMES
 from ..support.riva_tools import connected

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
-from ...blends import blend_speakers, parse_blend
 from ...config import Config
 from ...errors import ChatTTSError, VoiceError
 from ...model.lora.names import DEFAULT, Adapters
 from ...voices import SavedVoice, VoiceLibrary, check_name, folded, is_speaker_string
+from ...voices.blends import blend_speakers, parse_blend
 from ..errors import (
     BadRequestError,
     RequestTooLargeError,

@@ -10,8 +10,8 @@ import torch
 from fastapi import APIRouter, Body
 from starlette.responses import Response
 
-from ....blends import MOST_PARTS
 from ....model.speaker import Speaker
+from ....voices.blends import MOST_PARTS
 from ...errors import BadRequestError, as_serving_error
 from ...speech.service import SpeechService
 from .answer_schemas import ERRORS, Health

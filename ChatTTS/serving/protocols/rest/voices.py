@@ -7,9 +7,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, File, Form, UploadFile
 
-from ....blends import parse_blend
 from ....errors import VoiceError
 from ....voices import is_speaker_string
+from ....voices.blends import parse_blend
 from ...errors import BadRequestError, UnknownVoiceError
 from ...speech.recordings import sample_prompt
 from ...speech.service import SpeechService

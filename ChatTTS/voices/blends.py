@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from .errors import VoiceError, shown
+from ..errors import VoiceError, shown
 
 if TYPE_CHECKING:  # the command's help needs the spelling alone
     import numpy as np
@@ -100,7 +100,7 @@ def blend_speakers(parts: Sequence[tuple[Mapping[str, Any], str, float]], width:
     """
     import torch
 
-    from .model.speaker import Speaker
+    from ..model.speaker import Speaker
 
     speaker = Speaker(width, "", torch.device("cpu"))
     vectors = []

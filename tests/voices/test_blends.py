@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from ChatTTS.blends import MOST_PARTS, blend, parse_blend
 from ChatTTS.errors import VoiceError
+from ChatTTS.voices.blends import MOST_PARTS, blend, parse_blend
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import torch
 from .checkpoints.assets import AssetFolder
 from .config import Config
 from .config.front_ends import front_end_named
-from .errors import AssetError, ConfigError, OutOfThreadsError, VoiceError
+from .errors import AssetError, ConfigError, VoiceError
 from .found_files import found_heads, found_lengths
 from .model.cuda.graphs import CudaRecorder
-from .model.cuda.recording_thread import RecordingThread
+from .model.cuda.recording_thread import record_behind
 from .model.cuda.support import must_fit, why_no_kernels
 from .model.devices.placement import Placement
 from .model.dvae import DVAE, MelDecoder
@@ -127,6 +127,8 @@ def load_model(
     )
     if coef is not None and coef != model.coef:
         logger.warning("the given coef differs from the checkpoint's own, which is used")
+    # Now, since a thread that records holds up the rest of a load.
+    record_behind(model.recordables)
     return model
 
 
@@ -249,7 +251,8 @@ def _layer_operations(placement: Placement, options: EngineOptions) -> LayerOper
     return kernel_operations()
 
 
-# Utterances in the launches of the Decoder and the DVAE that are recorded at a load.
+# Utterances in the launches of the Decoder and the DVAE that are recorded at a load: with them the
+# kernels of launches with many rows are compiled, which no request should wait for.
 _RECORDED_FIRST = (1, 4, 16)
 
 
@@ -260,7 +263,7 @@ def _cuda_decoders(
     operations: LayerOperations,
     placement: Placement,
 ) -> tuple[StreamingDecoder, StreamingDecoder]:
-    """Return decoders of recorded launches: those of some sizes now, the others by a thread.
+    """Return decoders of recorded launches, of which those of some sizes are recorded.
 
     Raises:
         ConfigError: the device has not enough memory.
@@ -278,10 +281,6 @@ def _cuda_decoders(
         sum(recorder.captures for recorder in recorders),
         sum(recorder.seconds for recorder in recorders),
     )
-    try:
-        RecordingThread([from_hiddens, from_codes])
-    except OutOfThreadsError as error:
-        logger.warning("some launches on the GPU are not recorded and take longer: %s", error)
     return from_hiddens, from_codes
 
 

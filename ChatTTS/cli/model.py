@@ -102,8 +102,10 @@ def load_chat(choice: ModelChoice, args: argparse.Namespace, console: Console) -
 def new_chat(choice: ModelChoice, args: argparse.Namespace) -> Chat:
     """Load the checkpoint by the options of :func:`~.options.add_engine_options`."""
     from ..core import Chat
+    from ..model.cuda.triton_folder import keep_triton_kernels
     from ..text.named_functions import register_named
 
+    keep_triton_kernels()
     chat = Chat()
     register_named(chat.normalizer, named_normalizers(args.normalizer))
     chat.load_or_raise(

@@ -16,6 +16,7 @@ from ..errors import ConfigError, EngineUnavailableError
 from ..utils.device_loop import DeviceLoop
 from ..utils.fair_lock import ComputeLock, FairLock, NoLock
 from ..utils.locks import new_lock
+from .cuda.recording_thread import Recordable
 from .cuda.support import why_no_kernels
 from .devices.placement import Placement
 from .embed import Embed, load_embed
@@ -151,6 +152,11 @@ class GPT:
     def shared_loop(self) -> DeviceLoop | None:
         """Return the loop of an engine whose device works by itself: others may share it."""
         return None if isinstance(self._loaded, StandardEngine) else self._loaded.shared_loop
+
+    @property
+    def recordable(self) -> Recordable | None:
+        """Return the steps of the engine that are still to be recorded, if they ever are."""
+        return None if isinstance(self._loaded, StandardEngine) else self._loaded.recordable
 
     @property
     def may_change_engine(self) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..config import AlignmentHeads, Config
 from ..errors import ConfigError
+from ..model.cuda.recording_thread import Recordable
 from ..model.devices.placement import Placement
 from ..model.dvae import DVAE, MelDecoder
 from ..model.gpt import GPT
@@ -64,6 +65,12 @@ class Model:
     def alignment_heads(self) -> AlignmentHeads:
         """The attention heads of the configuration, else those that were found, if they were."""
         return self.config.defaults.alignment_heads or self.found_heads.known or ()
+
+    @property
+    def recordables(self) -> list[Recordable]:
+        """What is recorded on a GPU behind the start, in this order; nothing on other devices."""
+        parts = self.gpt.recordable, self.from_hiddens.recordable, self.from_codes.recordable
+        return [part for part in parts if part is not None]
 
     def synthesizer(self, use_decoder: bool) -> Synthesizer:
         """Return the synthesizer through the Decoder, or the one through the DVAE."""

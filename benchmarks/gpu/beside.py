@@ -20,6 +20,7 @@ from ChatTTS.params import InferCodeParams
 from ..common.comparison import texts
 from .scale import Scale, Task
 from .sound import whole_checkpoint
+from .timing import wait_for_recordings
 
 SAMPLE_RATE = 24_000
 # Seconds of silence that a player may have: as much as a listener hardly hears.
@@ -179,6 +180,7 @@ def _loaded(folder: Path, scale: Scale, dtype: str, kv_memory: str) -> ChatTTS.C
         use_vllm=True,
         kv_memory=kv_memory,
     )
+    wait_for_recordings(chat._loaded.recordables)
     return chat
 
 

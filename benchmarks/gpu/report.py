@@ -230,6 +230,7 @@ def _engine(found: Found) -> Iterator[str]:
         "loading": "load_s",
         "pools and recording": "cache_s",
         "first request": "first_request_s",
+        "recording behind it": "behind_s",
     }
     yield ", ".join(f"{what} {found[key]:.2f} s" for what, key in times.items() if key in found)
     if "streams" in found:

@@ -158,6 +158,9 @@ def simulate(model: StepModel, streams: int, seconds: float, *, drain: bool) -> 
         task = Task(scale, folder, Record(folder / "x.json"), time.time())
         config = engine_args(task, "float32").create_engine_config()
         engine = LLMEngine(config, Executor(config))
+        unrecorded = engine.executor.recordable
+        while unrecorded is not None and unrecorded.record_next():
+            pass
         requests, joined = map(_endless, traffic(gpt)), 0
         # As `chattts serve` does.
         gc.collect()

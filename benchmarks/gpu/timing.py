@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from statistics import median
 from typing import Any
 
 import torch
 
+from ChatTTS.model.cuda.recording_thread import Recordable
+
 from .scale import Scale
+
+_MOST_RECORDING = 60.0  # seconds
 
 
 def device_seconds(work: Callable[[], Any], device: torch.device, rounds: int) -> list[float]:
@@ -53,6 +57,21 @@ class DeviceSpan:
         end.synchronize()
         milliseconds: float = start.elapsed_time(end)
         return milliseconds / 1000
+
+
+def wait_for_recordings(parts: Iterable[Recordable | None]) -> float:
+    """Wait until a thread has recorded what a start leaves to it; return the seconds.
+
+    Raises:
+        RuntimeError: it takes more than a minute.
+    """
+    began = time.perf_counter()
+    given = [part for part in parts if part is not None]
+    while any(part.left for part in given):
+        if time.perf_counter() - began > _MOST_RECORDING:
+            raise RuntimeError("the launches behind the start are not recorded: the log tells why")
+        time.sleep(0.01)
+    return time.perf_counter() - began
 
 
 def synchronize(device: torch.device) -> None:

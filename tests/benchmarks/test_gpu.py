@@ -140,7 +140,7 @@ def test_rows_that_adapters_change_are_found(folder: Path, on_triton: None) -> N
 def test_engine(folder: Path, on_triton: None) -> None:
     found = do("engine", folder, dtype="float32")
 
-    assert {"import_s", "load_s", "cache_s", "first_request_s"} <= set(found)
+    assert {"import_s", "load_s", "cache_s", "first_request_s", "behind_s"} <= set(found)
     for own in found["streams"].values():
         assert set(own) == {"frames_per_s", "step_ms", "first_frame_ms", "host_us"}
         assert all(spread["min"] > 0 for spread in own.values())

@@ -13,6 +13,7 @@ import pytest
 from ChatTTS.config.request_fields import Priority
 from ChatTTS.params import InferCodeParams
 from ChatTTS.serving.protocols.rest.page import WEB
+from ChatTTS.serving.speech.local_model import LocalModel
 
 from ..support.serving_tools import RunningServer, running_server, with_limits
 
@@ -426,9 +427,13 @@ def test_models(client: httpx.Client) -> None:
 
 def test_readiness(client: httpx.Client, strict: RunningServer) -> None:
     assert client.get("/health").json() == {"status": "ok", "model": "loaded"}
-    assert client.get("/ready").json() == {"status": "ready", "model": "loaded"}
+    assert client.get("/ready").json() == {"status": "ready", "model": "loaded", "unrecorded": 0}
     unready = httpx.get(f"{strict.url}/ready")
     assert (unready.status_code, unready.json()["status"]) == (503, "starting")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalModel, "unrecorded", 35)
+        told = client.get("/ready")
+    assert (told.status_code, told.json()["unrecorded"]) == (200, 35)
     status = client.get("/v1/status").json()
     assert (status["state"], status["running"], status["waiting"]) == ("ready", 0, 0)
     assert (status["limit"], status["max_characters"]) == (16, 10_000)

@@ -292,7 +292,7 @@ def _steps(
         max_positions=shape.max_position_embeddings,
     )
     for count in rows:
-        steps._step(count, adapted)
+        steps.compute(count, adapted=adapted)
     TextAttention(operations, pool, 1, dtype).prepare(steps._places(1))
     return llama, embed
 

@@ -159,6 +159,11 @@ class FakePool:
         """Note the name."""
         self.avoided.append(replica)
 
+    @property
+    def unrecorded(self) -> int:
+        """Return what none of the lives has left."""
+        return 0
+
     def living(self) -> None:
         """Say that it is not known which lives have ended."""
 

@@ -50,6 +50,7 @@ class ToneModel:
     """
 
     is_exact, gives_attention, has_alignment_heads, is_loaded = True, True, True, True
+    unrecorded = 0
     fallback: str | None = None
     adapters: Adapters = MappingProxyType({})
     languages = known_languages()

@@ -6,22 +6,44 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+from ...errors import OutOfThreadsError
 from ...utils.locks import WakeSignal
 from ...utils.process_hooks import register_thread_owner, start_thread
 from .graphs import give_back_memory
 
 logger = logging.getLogger(__name__)
 
+_UNRECORDED = "some launches on the GPU are not recorded and take longer: %s"
+
 
 class Recordable(Protocol):
-    """An object whose recordings can be made beside its use."""
+    """An object whose recordings can be made beside its use.
+
+    Attributes:
+        left: how many are still to be made.
+    """
+
+    @property
+    def left(self) -> int: ...
 
     def record_next(self) -> bool:
         """Make one recording; return False where none is left to be made."""
         ...
+
+
+def record_behind(parts: Iterable[Recordable]) -> None:
+    """Make what is left of the recordings in a thread, one part after another."""
+    given = [part for part in parts if part.left]
+    if not given:
+        return
+    logger.info("%d more launches are recorded meanwhile", sum(part.left for part in given))
+    try:
+        RecordingThread(given)
+    except OutOfThreadsError as error:
+        logger.warning(_UNRECORDED, error)
 
 
 class RecordingThread:
@@ -66,7 +88,7 @@ class RecordingThread:
                         return
             logger.info("recorded %d more launches in %.1f s", count, time.monotonic() - began)
         except Exception as error:  # the device's errors have many classes
-            logger.warning("some launches on the GPU are not recorded and take longer: %s", error)
+            logger.warning(_UNRECORDED, error)
         finally:
             if any(part() is None for part in self._parts):
                 give_back_memory()  # what was dropped meanwhile is freed only now

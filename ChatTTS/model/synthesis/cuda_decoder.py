@@ -146,6 +146,11 @@ class CudaStreamingDecoder(StreamingDecoder):
                 if size in sizes:
                     self._record(self._metadata(size, chunk), warm_up=None)
 
+    @property
+    def left(self) -> int:
+        """The number of launches that are not recorded yet."""
+        return len(self._missing())
+
     def record_next(self) -> bool:
         """Record one launch that is not recorded yet; return False where all are.
 

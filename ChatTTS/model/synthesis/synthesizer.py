@@ -8,7 +8,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from ..cuda.recording_thread import Recordable
 from ..dvae import DVAE, MelDecoder
+from .cuda_decoder import CudaStreamingDecoder
 from .streaming_decoder import DecoderInput, DecoderState, StreamingDecoder
 from .torch_decoder import TorchStreamingDecoder
 from .vocoder import Vocoder
@@ -51,6 +53,11 @@ class Synthesizer:
     def by_launches(self) -> bool:
         """Return whether some tens of frames cost about as much as one: see the decoder's."""
         return self._decoder.by_launches
+
+    @property
+    def recordable(self) -> Recordable | None:
+        """Return the decoder, if it has launches that are recorded."""
+        return self._given if isinstance(self._given, CudaStreamingDecoder) else None
 
     def frames(self, ids: Tensor, hiddens: Tensor) -> Tensor:
         """Return codes [n, num_codebooks] or hidden states [n, hidden], as the decoder reads."""

@@ -10,6 +10,7 @@ from dataclasses import replace
 from ...errors import GenerationError
 from ...utils.device_loop import DeviceLoop
 from ...utils.fair_lock import ComputeLock
+from ..cuda.recording_thread import Recordable
 from ..embed import Embed
 from ..generation import Cancellation, Delta, Gain, GenerationRequest, check_single
 from ..lora.names import Adapters
@@ -64,6 +65,11 @@ class VelocityGenerator:
         """The engine's loop, where the device works by itself and leaves turns to others."""
         executor = self.engine.engine.executor
         return self.engine.loop if executor.depth > 1 and executor.stages == 1 else None
+
+    @property
+    def recordable(self) -> Recordable | None:
+        """The steps on a device that are still to be recorded, if they ever are."""
+        return self.engine.engine.executor.recordable
 
     @property
     def adapters(self) -> Adapters:

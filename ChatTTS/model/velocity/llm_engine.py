@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from ...errors import ConfigError, EngineDeadError, EngineUnavailableError
+from ..cuda.recording_thread import record_behind
 from ..draws import DrawKey, Pass
 from ..generation import NO_ATTENTION, GenerationRequest
 from ..sampling_params import SamplingParams
@@ -91,7 +92,10 @@ class LLMEngine:
             ChatTTSError: a setting has an invalid value, or a file cannot be used.
         """
         config = args.create_engine_config()
-        return cls(config, make_executor(config))
+        engine = cls(config, make_executor(config))
+        if (steps := engine.executor.recordable) is not None:
+            record_behind([steps])
+        return engine
 
     def _count_from_here(self) -> None:
         """Set all counts to 0, and forget the open requests."""

@@ -17,6 +17,7 @@ from ...errors import ConfigError
 from ...utils import machine
 from ..cuda.failures import is_lasting, is_out_of_memory, patience, wait_for
 from ..cuda.graphs import ENGINE_PRIORITY, give_back_memory
+from ..cuda.recording_thread import Recordable
 from ..llama.shard import Peers
 from ..tokenizer import Tokenizer
 from .configs import CacheConfig, EngineConfig
@@ -50,7 +51,7 @@ class Worker:
         peers: how it reaches the others.
 
     Attributes:
-        depth, max_steps: see ``ExecutorBase``.
+        depth, max_steps, recordable: see ``ExecutorBase``.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Worker:
                 device, priority=ENGINE_PRIORITY
             )
         self.depth = self.max_steps = 1
+        self.recordable: Recordable | None = None
 
     def plan_cache(self) -> CacheConfig:
         """Return the KV cache's config with the numbers of blocks for a single rank.
@@ -190,7 +192,8 @@ class Worker:
             return EagerMachine(self.model, self._pool)
         from .backends.cuda.machine import new_machine
 
-        return new_machine(self.model, self._pool, self._config.scheduler)
+        self.recordable = machine = new_machine(self.model, self._pool, self._config.scheduler)
+        return machine
 
     def _launch_all(self, cache: CacheConfig) -> None:
         """Launch each number of rows once, so that no request waits for a compilation.

@@ -73,6 +73,11 @@ class ReplicatedModel:
         return True
 
     @property
+    def unrecorded(self) -> int:
+        """Return how many launches are not recorded yet, as the model's process said last."""
+        return self._pool.unrecorded
+
+    @property
     def has_alignment_heads(self) -> bool:
         """Return whether the replicas knew heads for the times of words when they started."""
         return self._has_alignment_heads

@@ -78,7 +78,13 @@ class Opened:
 
 @dataclass(frozen=True)
 class Alive:
-    """The next piece takes a while; sent every second, so that a process that hangs is noticed."""
+    """The next piece takes a while; sent every second, so that a process that hangs is noticed.
+
+    Attributes:
+        unrecorded: how many launches on the process's GPU are not recorded yet, where it is said.
+    """
+
+    unrecorded: int = 0
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from ...checkpoints import assets
 from ...checkpoints.assets import AssetFolder
 from ...core import Chat
 from ...errors import ConfigError
+from ...model.cuda.triton_folder import keep_triton_kernels
 from ...model.devices.placement import choose_placement
 from ...model.velocity.configs import ParallelConfig
 from ...text.named_functions import register_named
@@ -83,6 +84,7 @@ class LoadOptions:
         Raises:
             ChatTTSError: it cannot be loaded; the message names the cause.
         """
+        keep_triton_kernels()
         chat = Chat()
         register_named(chat.normalizer, dict(self.normalizers))
         chat.load_or_raise(

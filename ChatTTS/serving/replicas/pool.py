@@ -41,7 +41,14 @@ class Facts:
 
 
 class ReplicaPool(Protocol):
-    """Sends each job to one of the replicas. Every call may reach another one."""
+    """Sends each job to one of the replicas. Every call may reach another one.
+
+    Attributes:
+        unrecorded: how many launches on a GPU are not recorded yet; 0 where that is not known.
+    """
+
+    @property
+    def unrecorded(self) -> int: ...
 
     def speak(self, job: SpeechJob) -> AsyncGenerator[Message, None]:
         """Yield the messages of a job; closing the generator ends the job.

@@ -46,6 +46,11 @@ class Replica:
         self.name = secrets.token_hex(4) if name is None else name
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="replica")
 
+    @property
+    def unrecorded(self) -> int:
+        """Return how many launches on a GPU are not recorded yet."""
+        return self._model.unrecorded
+
     def facts(self) -> Facts:
         """Return what the front must know."""
         model = self._model

@@ -71,6 +71,12 @@ class IdleModel:
         """Return whether the next request finds the model in memory."""
         return self._model is not None
 
+    @property
+    def unrecorded(self) -> int:
+        """Return how many launches on a GPU are not recorded yet; 0 while it is unloaded."""
+        model = self._model
+        return 0 if model is None else model.unrecorded
+
     async def watch(self) -> None:
         """Unload the model whenever it has been idle for long enough, until this is cancelled."""
         while True:

@@ -65,6 +65,13 @@ class LocalModel:
         return True
 
     @property
+    def unrecorded(self) -> int:
+        """Return how many launches on a GPU are not recorded yet."""
+        with contextlib.suppress(NotLoadedError):  # while the server shuts down
+            return sum(part.left for part in self.chat._loaded.recordables)
+        return 0
+
+    @property
     def has_alignment_heads(self) -> bool:
         """Return whether heads are known from which the times of words are found."""
         return self.chat.has_loaded() and bool(self.chat.alignment_heads)

@@ -35,6 +35,10 @@ class SpeechModel(Protocol):
         """Return whether a job finds the model in memory, and does not load it first."""
 
     @property
+    def unrecorded(self) -> int:
+        """Return how many launches on a GPU are not recorded yet; 0 where that is not known."""
+
+    @property
     def has_alignment_heads(self) -> bool:
         """Return whether heads are known from which the times of words are found."""
 

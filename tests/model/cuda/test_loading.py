@@ -1,7 +1,7 @@
 """The decoders of a checkpoint that is placed on CUDA; its modules are on the CPU here."""
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -26,16 +26,10 @@ def load_synthesizers(
     vocoder: Vocoder,
     recorder: Callable[[], Recorder] = EagerRecorder,
     dtype: torch.dtype = torch.float32,
-    start: Callable[[Sequence[CudaStreamingDecoder]], object] = list,
 ) -> tuple[Any, Any]:
-    """Load the synthesizers of a placement on CUDA, with their modules on the CPU.
-
-    Args:
-        start: starts the thread that records the rest; by default there is none.
-    """
+    """Load the synthesizers of a placement on CUDA, with their modules on the CPU."""
     monkeypatch.setattr(loading, "CudaRecorder", lambda device, advice: recorder())
     monkeypatch.setattr(loading, "_RECORDED_FIRST", (1,))
-    monkeypatch.setattr(loading, "RecordingThread", start)
     cuda = torch.device("cuda")
     return loading._synthesizers(
         modules(True)[0],
@@ -73,19 +67,18 @@ def test_rows_stand_alone_where_kernels_run(
 
 
 def test_the_rest_is_left_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    left: list[tuple[CudaStreamingDecoder, int]] = []
     recorders: list[EagerRecorder] = []
 
     def recorder() -> EagerRecorder:
         recorders.append(EagerRecorder())
         return recorders[-1]
 
-    def start(parts: Sequence[CudaStreamingDecoder]) -> None:
-        left.extend(zip(parts, [each.captures for each in recorders], strict=True))
-
-    own = load_synthesizers(monkeypatch, modules(True)[1], recorder, start=start)
-    chunks = len(LaunchShapes().chunks)
-    assert left == [(synthesizer._given, chunks) for synthesizer in own]
+    own = load_synthesizers(monkeypatch, modules(True)[1], recorder)
+    shapes = LaunchShapes()
+    first = sum(size in loading._RECORDED_FIRST for size, _ in shapes.pairs)
+    assert [each.captures for each in recorders] == [first] * 2
+    assert [each.recordable for each in own] == [each._given for each in own]
+    assert [each.recordable.left for each in own] == [len(shapes.pairs) - first] * 2
 
 
 def test_a_vocoder_that_is_not_centred_is_used_whole(

@@ -89,7 +89,7 @@ OPENED = Opened(PRINT, ("one", "two"), STATE, ("x",))
         Taken(240_000),
         Leave(),
         Answer("so"),
-        Alive(),
+        Alive(3),
         OPENED,
         Ended(None, OPENED.state),
         Failed("TextError", "too long", ("a",), None, ("b",), ("en",)),
@@ -179,12 +179,14 @@ class FakeReplica:
         dies_after: messages after which its process is gone.
         closed: how many streams have ended.
         given: samples of the last stream that were asked for.
+        unrecorded: what it says of its recordings.
     """
 
     life: Life = field(default_factory=Life)
     dies_after: int | None = None
     closed: int = 0
     given: int = 0
+    unrecorded: int = 0
     die: Callable[[], None] = lambda: None
     refining: threading.Event = field(default_factory=threading.Event)
 
@@ -268,6 +270,17 @@ def test_many_streams_share_a_connection() -> None:
         assert pool.living() == {"replica-0"}
 
     with_pool(work, FakeReplica())
+
+
+def test_the_front_knows_what_a_process_still_records() -> None:
+    async def work(pool: ProcessPool, processes: list[FakeProcess]) -> None:
+        assert pool.unrecorded == 0
+        await heard(pool)
+        while not pool.unrecorded:
+            await asyncio.sleep(0)
+        assert pool.unrecorded == 35
+
+    with_pool(work, FakeReplica(unrecorded=35))
 
 
 @pytest.mark.parametrize("cut", [0, 1, 4])

@@ -20,6 +20,7 @@ from ..twins import attend_rows_torch, rotate_and_store_torch
 from .ahead import MAX_ROWS, Ahead, fetch, fetch_matrices, idle_share
 from .dependent_launch import follow, launch_options, let_begin, overlaps
 from .eight_bits import peak_of, scale_of, scale_place, whole
+from .launching import launcher
 from .rotary import rotated
 from .split_merge import merged, row_length
 
@@ -81,7 +82,7 @@ class ContextSplits:
         if not rows:
             return mixed
         overlap = overlaps(self.sums)
-        _merge_splits[(rows, heads)](
+        launcher(_merge_splits, (rows, heads))(
             self.sums,
             self.stats,
             self.table_of,
@@ -229,7 +230,7 @@ def _attend(
         overlap = overlaps(given)
         fetched = Ahead.of(given, ahead)
         warps = split_warps(width, pool.dtype)
-        _attend_splits[(rows, kv_heads, programs)](
+        launcher(_attend_splits, (rows, kv_heads, programs))(
             given,
             *(rotary or (given, given)),
             blocks,

@@ -13,6 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ..twins import Residual
+from .launching import launcher
 from .product_kernels import dot
 
 _TILE_ROWS, _TILE_OUTPUTS = 64, 32
@@ -54,7 +55,7 @@ def dense(
     given, scale, there = (out, x, out) if added is None else (added.rows, added.scale, added.there)
     depth = _DEPTH_OF_FLOAT32 if x.dtype is torch.float32 else _DEPTH
     grid = triton.cdiv(outputs, _TILE_OUTPUTS), triton.cdiv(rows, _TILE_ROWS)
-    _dense[grid](
+    launcher(_dense, grid)(
         x,
         weight,
         x if bias is None else bias,

@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ..twins import ChannelNorm
+from .launching import launcher
 
 
 def depthwise_norm(
@@ -39,7 +40,7 @@ def depthwise_norm(
     steps = length - (len(taps) - 1) * dilation
     out = torch.empty(batch, steps, channels, dtype=dtype, device=window.device)
     if out.numel():
-        _depthwise_norm[(steps, batch)](
+        launcher(_depthwise_norm, (steps, batch))(
             window,
             taps,
             bias,

@@ -7,6 +7,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ...embed import RowKind
+from .launching import launcher
 
 
 def embed_rows(
@@ -36,7 +37,7 @@ def embed_rows(
     hidden = text_table.shape[1]
     out = text_table.new_empty(rows, hidden)
     if rows:
-        _embed_rows[(rows,)](
+        launcher(_embed_rows, (rows,))(
             kinds,
             ids,
             vectors,

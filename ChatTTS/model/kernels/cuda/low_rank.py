@@ -21,6 +21,7 @@ from torch import Tensor
 
 from ..twins import rms_norm_torch
 from .dependent_launch import follow, launch_options, overlaps
+from .launching import launcher
 
 # The most inputs that a program takes at once.
 _MAX_INPUTS = 1024
@@ -92,7 +93,7 @@ def to_ranks(
         tile = max(1, min(_MAX_RANKS, _HELD // triton.next_power_of_2(whole)))
         overlap = overlaps(x)
         norm_weight, eps = norm or (x, 0.0)
-        _to_ranks[(rows, low.stacked * triton.cdiv(low.most, tile))](
+        launcher(_to_ranks, (rows, low.stacked * triton.cdiv(low.most, tile)))(
             x,
             norm_weight,
             low.down,

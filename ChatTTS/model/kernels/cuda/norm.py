@@ -11,6 +11,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .dependent_launch import follow, launch_options, overlaps
+from .launching import launcher
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -31,7 +32,9 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         block = triton.next_power_of_2(hidden)
         overlap = overlaps(x)
         options = launch_options(overlap)
-        _rms_norm[(rows,)](x, weight, out, eps, hidden, block, overlap, num_warps=4, **options)
+        launcher(_rms_norm, (rows,))(
+            x, weight, out, eps, hidden, block, overlap, num_warps=4, **options
+        )
     return out
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .attention import SPLIT, ContextSplits
 from .dependent_launch import follow, launch_options, overlaps
+from .launching import launcher
 from .product_kernels import (
     DEPTH,
     PARTS,
@@ -52,7 +53,7 @@ def product_of_splits(splits: ContextSplits, weight: Tensor, residual: Tensor) -
     if rows:
         overlap = overlaps(weight)
         grid = triton.cdiv(outputs, config.tile_outputs), triton.cdiv(rows, config.tile_rows)
-        _product_of_splits[grid](
+        launcher(_product_of_splits, grid)(
             splits.sums,
             splits.stats,
             splits.table_of,

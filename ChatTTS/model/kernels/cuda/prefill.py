@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ..eight_bits import head_sizes, widened
 from .eight_bits import scale_place
+from .launching import launcher
 
 # Rows of a tile: the fewest that tensor cores support.
 TILE = 16
@@ -70,7 +71,7 @@ def attend_chunks(
     heads, size = query.shape[1:]
     kv_heads, block_size, _ = head_sizes(pool)
     blocks = pool[:, layer]
-    _attend_tiles[(len(tiles), heads)](
+    launcher(_attend_tiles, (len(tiles), heads))(
         query,
         blocks,
         tables,

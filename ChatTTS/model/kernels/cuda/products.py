@@ -16,6 +16,7 @@ from torch import Tensor
 from ....errors import ConfigError
 from ..twins import rms_norm_torch
 from .dependent_launch import TRITON, capability, launch_options, overlaps
+from .launching import launcher
 from .low_rank import RowRanks, add_ranks_torch, rank_arguments
 from .product_kernels import (
     DEPTH,
@@ -205,7 +206,7 @@ def compute(
     norm_weight, eps = norm or (x, 0.0)
     if norm is not None and not config.norms:
         raw, x = x, torch.empty_like(x)
-        norm_rows[(triton.cdiv(rows, _NORM_ROWS), turns)](
+        launcher(norm_rows, (triton.cdiv(rows, _NORM_ROWS), turns))(
             raw, norm_weight, x, rows, eps, inputs, _NORM_ROWS, overlap, num_warps=4, **options
         )
     given = {
@@ -230,7 +231,9 @@ def compute(
         # Triton's interpreter multiplies the bits of bfloat16 numbers as if they were integers.
         given["widen"] = not x.is_cuda
     grid = triton.cdiv(outputs, config.tile_outputs), triton.cdiv(rows, config.tile_rows)
-    config.kernel[grid](**given, num_warps=config.warps, num_stages=config.stages, **options)
+    launcher(config.kernel, grid)(
+        **given, num_warps=config.warps, num_stages=config.stages, **options
+    )
 
 
 def product_torch(

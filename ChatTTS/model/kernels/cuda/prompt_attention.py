@@ -25,6 +25,7 @@ from .attention import (
 )
 from .dependent_launch import follow, launch_options, overlaps
 from .eight_bits import scale_place
+from .launching import launcher
 from .split_merge import row_length
 
 # Rows of a tile. Two programs of 256 threads have registers for four rows each.
@@ -67,7 +68,7 @@ def attend_prompts(
         blocks = pool[:, layer]
         width = triton.next_power_of_2(size)
         overlap = overlaps(query)
-        _attend_tile[(tiles, kv_heads, programs)](
+        launcher(_attend_tile, (tiles, kv_heads, programs))(
             query,
             blocks,
             tables,

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..eight_bits import head_sizes
 from .dependent_launch import follow, launch_options, overlaps
 from .eight_bits import peak_of, scale_of, scale_place, whole
+from .launching import launcher
 
 # Heads of a program: few enough for parallel work in a step of one row, and enough that starting
 # programs does not dominate the steps of long prompts.
@@ -53,7 +54,7 @@ def rotate_and_store(
     query = qkv.new_empty(len(qkv), heads, size)
     if len(qkv):
         overlap = overlaps(qkv)
-        _rotate_and_store[(len(qkv), triton.cdiv(heads + 2 * kv_heads, _HEADS))](
+        launcher(_rotate_and_store, (len(qkv), triton.cdiv(heads + 2 * kv_heads, _HEADS)))(
             qkv,
             cosines,
             sines,

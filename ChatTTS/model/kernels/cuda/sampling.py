@@ -34,6 +34,7 @@ from .draw_rules import (
     penalised,
     weights_of,
 )
+from .launching import launcher
 from .text_draws import draw_from_many
 
 # Ids that a program of the large kernel looks at together.
@@ -169,12 +170,12 @@ def draw_codes(
         # window before another has read it, since no sum crosses warps.
         warps = 1 if block <= 32 else 4
         sizes = num_codebooks, vocabulary, block
-        _draw_codes[(rows, num_codebooks)](*given, *sizes, *rules, num_warps=warps)
+        launcher(_draw_codes, (rows, num_codebooks))(*given, *sizes, *rules, num_warps=warps)
         return
     padded = triton.cdiv(vocabulary, _PART) * _PART
     changed = logits.new_empty(rows, num_codebooks, padded)
     nearby = ids.new_empty(rows, num_codebooks, 2**COUNTED_BITS)
-    draw_from_many[(rows, num_codebooks)](
+    launcher(draw_from_many, (rows, num_codebooks))(
         *given,
         changed,
         nearby,

@@ -7,6 +7,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from .launching import launcher
+
 # Columns of a result beside the hidden state and two for each drawn id.
 _OTHERS = 1
 
@@ -59,7 +61,7 @@ def store_results(
     assert turns & (turns - 1) == 0
     assert width == result_width(hidden, drawn.shape[1])
     if rows:
-        _store_results[(rows,)](
+        launcher(_store_results, (rows,))(
             hiddens,
             drawn,
             logprobs,

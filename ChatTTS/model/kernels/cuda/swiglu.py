@@ -7,6 +7,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.nn.functional import silu
 
+from .launching import launcher
+
 _BLOCK = 1024
 
 
@@ -23,7 +25,9 @@ def swiglu(gate_up: Tensor) -> Tensor:
     inner = both // 2
     out = gate_up.new_empty(rows, inner)
     if rows:
-        _swiglu[(rows, triton.cdiv(inner, _BLOCK))](gate_up, out, inner, _BLOCK, num_warps=4)
+        launcher(_swiglu, (rows, triton.cdiv(inner, _BLOCK)))(
+            gate_up, out, inner, _BLOCK, num_warps=4
+        )
     return out
 
 

@@ -14,6 +14,7 @@ from ...llama.rotary import rotate
 from ..eight_bits import head_sizes, widened
 from .attention import SPLIT
 from .eight_bits import scale_place
+from .launching import launcher
 from .rotary import rotated
 
 _LOG2_E = 1.4426950408889634
@@ -53,7 +54,7 @@ def attend_text(
         return
     layers, rows, width = qkv.shape
     kv_heads, block_size, size = head_sizes(pool)
-    _attend_text[(len(entries),)](
+    launcher(_attend_text, (len(entries),))(
         entries,
         qkv,
         *rotary,

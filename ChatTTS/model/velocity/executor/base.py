@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from ...cuda.recording_thread import Recordable
 from ...lora.names import Adapters
 from ..configs import CacheConfig
 from ..plan import Pending, StepPlan
@@ -48,6 +49,11 @@ class ExecutorBase(ABC):
         Raises:
             AssetError: the file cannot be used.
         """
+
+    @property
+    def recordable(self) -> Recordable | None:
+        """The steps on a device that are still to be recorded, if they ever are."""
+        return None
 
     @abstractmethod
     def init_workers(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ....utils.fair_lock import ComputeLock, NoLock
 from ...cuda import failures
 from ...cuda.graphs import give_back_memory
+from ...cuda.recording_thread import Recordable
 from ..configs import CacheConfig, EngineConfig
 from ..plan import Pending, StepPlan
 from .base import ExecutorBase
@@ -59,6 +60,10 @@ class InProcessExecutor(ExecutorBase):
     @property
     def embed(self) -> Embed:
         return self._loaded.model.embed
+
+    @property
+    def recordable(self) -> Recordable | None:
+        return None if self._worker is None else self._worker.recordable
 
     def init_cache(self) -> CacheConfig:
         cache = self._loaded.plan_cache()

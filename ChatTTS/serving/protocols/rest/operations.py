@@ -44,7 +44,12 @@ def operation_routes(service: SpeechService) -> APIRouter:
     )
     async def ready() -> JSONResponse:
         status = 200 if service.is_ready else 503
-        return JSONResponse({"status": service.state, "model": _model_state(service)}, status)
+        told = {
+            "status": service.state,
+            "model": _model_state(service),
+            "unrecorded": service.model.unrecorded,
+        }
+        return JSONResponse(told, status)
 
     @router.get(
         "/metrics",

@@ -29,6 +29,9 @@ class Connection(asyncio.Protocol):
         name: of the process.
         lost: called once when the process does not answer any more.
         beat_seconds: between two looks whether something came.
+
+    Attributes:
+        unrecorded: see ``Alive``, as the process said last.
     """
 
     def __init__(
@@ -40,6 +43,7 @@ class Connection(asyncio.Protocol):
         self._calls: dict[int, _Inbox] = {}
         self._reason: str | None = None
         self._missed = 0
+        self.unrecorded = 0
 
     @property
     def is_open(self) -> bool:
@@ -59,8 +63,10 @@ class Connection(asyncio.Protocol):
             for call, message in self._decoder.feed(data):
                 if inbox := self._calls.get(call):
                     inbox.put(message)
-                elif call == CONNECTION and not isinstance(message, Alive):
-                    raise WireError(f"a {type(message).__name__} of no call")
+                elif call == CONNECTION:
+                    if not isinstance(message, Alive):
+                        raise WireError(f"a {type(message).__name__} of no call")
+                    self.unrecorded = message.unrecorded
         except WireError as error:
             self.lose(f"it sent what is no message: {error}")
 

@@ -38,6 +38,12 @@ class ProcessPool:
         self._connection: Connection | None = None
         self._connected: asyncio.Event
 
+    @property
+    def unrecorded(self) -> int:
+        """Return what the process said last: see :class:`..pool.ReplicaPool`."""
+        connection = self._connection
+        return 0 if connection is None else connection.unrecorded
+
     def use(self, process: ModelProcess) -> None:
         """Send all further calls to a process, which is ready; any thread may call it."""
         with self._lock:

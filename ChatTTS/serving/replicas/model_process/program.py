@@ -161,7 +161,7 @@ class Answers(asyncio.Protocol):
     def beat(self) -> None:
         """Say that this process runs, now and every second."""
         if not self.closed.done():
-            self.write(encode(CONNECTION, Alive()))
+            self.write(encode(CONNECTION, Alive(self._replica.unrecorded)))
             self._loop.call_later(BEAT_SECONDS, self.beat)
 
     def write(self, frame: bytes) -> None:

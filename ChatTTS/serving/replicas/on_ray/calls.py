@@ -85,6 +85,11 @@ class RayPool:
         """Send no stream to a replica for a while: see :class:`..pool.ReplicaPool`."""
         self._avoided[replica] = time.monotonic() + _AVOIDED_SECONDS
 
+    @property
+    def unrecorded(self) -> int:
+        """Return 0: replicas on Ray do not say it."""
+        return 0
+
     def living(self) -> frozenset[str] | None:
         """Return the names of the replicas that run: see :class:`..pool.ReplicaPool`."""
         with self._counting:

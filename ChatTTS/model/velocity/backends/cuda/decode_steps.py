@@ -7,7 +7,7 @@ one there. So steps follow one another without the host, which reads their resul
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....cuda.failures import patience, wait_for
-from ....cuda.graphs import Recorder, Recording
+from ....cuda.graphs import Recorder
 from ....draws import Pass
 from ....embed import Embed, RowKind
 from ....kernels.cuda.sampling import DrawState, draw_codes, pack_draws
@@ -27,6 +27,7 @@ from ...input_batch import SequenceState
 from ...layers import Llama
 from ...plan import Pending, StepResult, Work
 from .operations import AttentionMetadata, TritonOperations
+from .recordings import RecordedSteps
 from .slots import SlotMap, SlotRows
 from .text_attention import PlanAttention, TextAttention
 
@@ -123,19 +124,22 @@ class DecodeSteps:
         self._table_rows = SlotRows({"tables": self._tables})
         # For each slot, the block table that the device has.
         self._known: list[tuple[int, ...]] = [()] * max_rows
-        # By the number of rows, and by whether any row has an adapter.
-        self._recordings: dict[tuple[int, bool], Recording[None]] = {}
         self._records_writes = True
         self._patience = patience()
         self.buckets = buckets(max_rows)
+        self._recorded = RecordedSteps(self.buckets)
         self._slots = SlotMap(max_rows)
         self._has_failed = False
 
-    def record(self, rows: int, *, adapted: bool = False) -> None:
+    def record(
+        self, rows: int, *, adapted: bool = False, warm_up: Callable[[], object] | None = None
+    ) -> None:
         """Record the step of a bucket; with the first one, the writes of joins and leaves too.
 
         Args:
             adapted: the step of rows with adapters.
+            warm_up: this step of other ``DecodeSteps``, without sequences; see ``Recorder``. With
+                it, another thread may draw meanwhile. The first recording has none.
 
         Raises:
             ConfigError: the device has not enough memory.
@@ -145,12 +149,17 @@ class DecodeSteps:
             self._rows.record(self._recorder)
             self._inputs.record(self._recorder)
             self._table_rows.record(self._recorder)
-        step = partial(self._step, rows, adapted)
-        self._recordings[rows, adapted] = self._recorder.record(step)
-        # The recorder has run some steps.
-        self._turn.fill_(self._turns % _KEPT_STEPS)
+        recording = self._recorder.record(partial(self.compute, rows, adapted=adapted), warm_up)
+        if warm_up is None:
+            # The recorder has run some steps.
+            self._turn.fill_(self._turns % _KEPT_STEPS)
+            self.prepare_attention()
+        self._recorded.add(rows, adapted, recording)
+
+    def prepare_attention(self) -> None:
+        """Launch the attention to the text once, so that no request waits for its compilation."""
         if self._attention is not None:
-            self._attention.prepare(self._places(rows))
+            self._attention.prepare(self._places(1))
 
     def draw(self, works: Sequence[Work], states: Sequence[SequenceState], steps: int) -> Pending:
         """Submit steps; the device carries them out after the earlier ones.
@@ -222,7 +231,8 @@ class DecodeSteps:
         """Submit steps of the rows, which ``states`` have."""
         rows = len(states)
         adapted = any(state.adapter >= 0 for state in states)
-        recording = self._recordings[self.buckets[bisect_left(self.buckets, rows)], adapted]
+        bucket = self.buckets[bisect_left(self.buckets, rows)]
+        recording = self._recorded.taken[bucket, adapted].recording
         wanted = [(row, each.heads) for row, each in enumerate(states) if each.heads is not None]
         attention = None
         if wanted:
@@ -286,8 +296,8 @@ class DecodeSteps:
                 self._known[slot] = tables[slot]
             self._table_rows.write(changed, {"tables": values})
 
-    def _step(self, rows: int, adapted: bool = False) -> None:
-        """Compute one step of the first ``rows`` rows, all on the device."""
+    def compute(self, rows: int, *, adapted: bool = False) -> None:
+        """Compute one step of the first ``rows`` rows, all on the device; this is recorded."""
         drawn, slots = (self._drawn, self._logprobs, self._finite), self._slot_of[:rows]
         llama, given = self._llama, (self._kinds, self._ids, self._vectors, slots)
         kept = None if self._attention is None else self._attention.kept

@@ -6,19 +6,24 @@ Steps follow one another on the device without the host, also while sequences jo
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from .....utils import machine
 from .....utils.progress import progress
 from ....cuda.failures import patience, wait_for
+from ....cuda.graphs import Recorder
 from ....cuda.support import on_device
 from ....devices.tf32 import ieee_float32
 from ....draws import Pass
+from ....kernels.cuda.launching import compile_all
 from ...configs import SchedulerConfig
 from ...input_batch import InputBatch, SequenceState
 from ...layers import Llama
@@ -32,24 +37,104 @@ from .text_attention import TextAttention
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class StepParts:
+    """What steps read and write on the device beside the KV cache, and their recordings.
+
+    Attributes:
+        prompts: steps of positions that do not draw.
+        decode: steps of positions that draw, by pass.
+    """
+
+    prompts: PromptSteps
+    decode: Mapping[Pass, DecodeSteps]
+
+    @property
+    def all(self) -> tuple[PromptSteps | DecodeSteps, ...]:
+        """All parts; those that take the most memory come first."""
+        return (self.prompts, *self.decode.values())
+
+
+@dataclass(frozen=True)
+class StepShape:
+    """A step that is recorded.
+
+    Attributes:
+        part: its number in ``StepParts.all``.
+        rows: how many it has room for.
+        adapted: whether rows may have adapters. Steps without adapters take no longer for the
+            adapters that are loaded.
+    """
+
+    part: int
+    rows: int
+    adapted: bool
+
+
 class RecordedMachine:
     """Replays recorded steps; see :class:`~ChatTTS.model.velocity.model_runner.Machine`.
 
     A step is up to three launches: prompts without the positions that draw, then the positions that
     draw frames, and those that draw text ids. The host waits for none of them.
 
+    A step whose own shape is not recorded yet takes a larger one. Its results are the same.
+
     Args:
-        prompts: steps of positions that do not draw.
-        decode: steps of positions that draw, by pass.
+        parts: with the largest shape of each part recorded.
+        spare: makes other parts, in which no row has a sequence. Steps that are recorded behind the
+            start are computed there meanwhile, so sequences in flight are not moved.
+        left: the shapes that :meth:`record_next` records, in this order.
         hidden: the size of a vector.
+        device: of the parts.
     """
 
     depth, max_steps = DEPTH, MAX_STEPS
 
     def __init__(
-        self, prompts: PromptSteps, decode: Mapping[Pass, DecodeSteps], hidden: int
+        self,
+        parts: StepParts,
+        spare: Callable[[], StepParts],
+        left: Sequence[StepShape],
+        hidden: int,
+        device: torch.device,
     ) -> None:
-        self._prompts, self._decode, self._hidden = prompts, dict(decode), hidden
+        self._parts, self._new_spare, self._left = parts, spare, list(left)
+        self._prompts, self._decode = parts.prompts, parts.decode
+        self._spare: StepParts | None = None
+        self._hidden, self._device = hidden, device
+
+    @property
+    def left(self) -> int:
+        """The number of steps that are still to be recorded."""
+        return len(self._left)
+
+    def record_next(self) -> bool:
+        """Record a step that is not recorded yet; return False where all are.
+
+        Other threads may submit steps meanwhile. One thread may call this at a time.
+
+        Raises:
+            ConfigError: the device has not enough memory. No more steps are recorded then.
+        """
+        if not self._left:
+            return False
+        shape = self._left[0]
+        try:
+            if self._spare is None:
+                self._spare = self._new_spare()
+            idle = self._spare.all[shape.part]
+            warm_up = partial(idle.compute, shape.rows, adapted=shape.adapted)
+            with ieee_float32(), on_device(self._device):
+                self._parts.all[shape.part].record(
+                    shape.rows, adapted=shape.adapted, warm_up=warm_up
+                )
+        except BaseException:
+            self._left, self._spare = [], None
+            raise
+        del self._left[0]
+        if not self._left:
+            self._spare = None
+        return True
 
     def begin(
         self, works: Sequence[Work], states: Sequence[SequenceState]
@@ -75,7 +160,11 @@ class RecordedMachine:
 
 
 def new_machine(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> RecordedMachine:
-    """Return a machine with all its steps recorded.
+    """Return a machine with the steps recorded that first requests need.
+
+    These are the steps of the fewest rows, and those of the most rows, which stand for all others
+    until :meth:`RecordedMachine.record_next` has recorded these. Where results depend on the number
+    of rows, all are recorded now.
 
     Args:
         model: a model on Triton kernels, with its recorder.
@@ -87,8 +176,70 @@ def new_machine(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Re
     """
     llama, recorder = model.llama, model.recorder
     assert isinstance(llama, Llama)
-    assert isinstance(llama.operations, TritonOperations)
+    operations = llama.operations
+    assert isinstance(operations, TritonOperations)
     assert recorder is not None
+    make = partial(_new_parts, model, llama, pool, recorder, limits)
+    parts = make()
+    kinds = (True, False) if operations.has_adapters else (False,)
+    # The largest first: the others fit into its memory.
+    shapes = [
+        StepShape(number, rows, kind)
+        for number, part in enumerate(parts.all)
+        for rows in reversed(part.buckets)
+        for kind in kinds
+    ]
+    left = []
+    if operations.batch_invariant:
+        left = [each for each in shapes if each.rows not in _first_sizes(parts.all[each.part])]
+    first = [each for each in shapes if each not in left]
+    if pool.is_cuda:
+        with on_device(pool.device):
+            _compile(parts, first)
+    recording = progress("recording", "step", total=len(first))
+    with ieee_float32(), on_device(pool.device), recording as bar:
+        for each in first:
+            parts.all[each.part].record(each.rows, adapted=each.adapted)
+            bar.update()
+    if pool.is_cuda:
+        # Wait for this stream alone: waiting for the whole device would break a recording that
+        # another thread makes.
+        wait_for(torch.cuda.current_stream(pool.device).record_event(), patience())
+    logger.info(
+        "recorded %d steps in %.1f s; %d more are recorded behind the start",
+        len(first),
+        recorder.seconds,
+        len(left),
+    )
+    left.sort(key=lambda each: each.rows)
+    return RecordedMachine(parts, make, left, model.shape.hidden_size, pool.device)
+
+
+def _compile(parts: StepParts, shapes: Sequence[StepShape]) -> None:
+    """Compile the kernels of steps that have no sequences yet, before they are launched."""
+    began = time.perf_counter()
+    works: list[Callable[[], None]] = [
+        partial(parts.all[each.part].compute, each.rows, adapted=each.adapted) for each in shapes
+    ]
+    works += [steps.prepare_attention for steps in parts.decode.values()]
+    threads = max(1, int(machine.usable_cores()))
+    with torch.inference_mode():
+        compile_all(works, threads)
+    logger.info("compiled or loaded the kernels in %.1f s", time.perf_counter() - began)
+
+
+def _first_sizes(part: PromptSteps | DecodeSteps) -> tuple[int, int]:
+    """Return the sizes of a part that are recorded before there are requests."""
+    return part.buckets[0], part.buckets[-1]
+
+
+def _new_parts(
+    model: LoadedModel,
+    llama: Llama[TritonOperations],
+    pool: Tensor,
+    recorder: Recorder,
+    limits: SchedulerConfig,
+) -> StepParts:
     max_positions = model.shape.max_position_embeddings
     prompts = PromptSteps(
         llama,
@@ -116,21 +267,4 @@ def new_machine(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Re
         )
         for kind in Pass
     }
-    # The largest first: the others fit into its memory.
-    parts: tuple[PromptSteps | DecodeSteps, ...] = (prompts, *decode.values())
-    # Steps without adapters take no longer for the adapters that are loaded.
-    kinds = (True, False) if llama.operations.has_adapters else (False,)
-    work = [
-        (part, size, kind) for part in parts for size in reversed(part.buckets) for kind in kinds
-    ]
-    recording = progress("recording", "step", total=len(work))
-    with ieee_float32(), on_device(pool.device), recording as bar:
-        for part, size, adapted in work:
-            part.record(size, adapted=adapted)
-            bar.update()
-    if pool.is_cuda:
-        # Wait for this stream alone: waiting for the whole device would break a recording that
-        # another thread makes.
-        wait_for(torch.cuda.current_stream(pool.device).record_event(), patience())
-    logger.info("recorded %d steps in %.1f s", recorder.captures, recorder.seconds)
-    return RecordedMachine(prompts, decode, model.shape.hidden_size)
+    return StepParts(prompts, decode)

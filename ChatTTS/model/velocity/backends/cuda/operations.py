@@ -97,6 +97,7 @@ class TritonOperations:
         eight_bits: keep keys and values in eight bits; the head size is a multiple of 4.
 
     Attributes:
+        batch_invariant: as given.
         has_adapters: whether rows may have any.
         takes_tiles: whether prompts need ``AttentionMetadata.tiles``.
     """
@@ -118,7 +119,7 @@ class TritonOperations:
         self.shape, self.shard, self.device = shape, shard or Shard(shape), device
         cosines, sines = (table.to(device).contiguous() for table in rotary_tables(shape))
         self._embed, self._rotary = embed, (cosines, sines)
-        self._batch_invariant, self._adapters = batch_invariant, adapters
+        self.batch_invariant, self._adapters = batch_invariant, adapters
         self.has_adapters, self.takes_tiles = bool(adapters), not batch_invariant
 
     def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
@@ -182,7 +183,7 @@ class TritonOperations:
         return product(x, weight, norm=norm, residual=residual, gated=gated, out=out, ranks=ranks)
 
     def _takes_kernel(self, rows: int) -> bool:
-        return self._batch_invariant or rows <= SKINNY_ROWS
+        return self.batch_invariant or rows <= SKINNY_ROWS
 
     def attend(
         self,

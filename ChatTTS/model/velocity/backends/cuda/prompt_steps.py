@@ -7,6 +7,7 @@ rows, and fills it up with padding.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,12 +16,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....cuda.graphs import Recorder, Recording
+from ....cuda.graphs import Recorder
 from ....kernels.cuda.prefill import tiles_of
 from ...input_batch import InputBatch
 from ...layers import Llama
 from .decode_steps import buckets
 from .operations import AttentionMetadata, TritonOperations
+from .recordings import RecordedSteps
 
 _MIN_ROWS = 16
 
@@ -65,27 +67,31 @@ class PromptSteps:
         self._adapter_of = whole(max_rows) - 1
         self._tiles = whole(max_rows, 3) if llama.operations.takes_tiles else None
         self._tables = whole(max_sequences, -(-max_positions // pool.shape[4]))
-        # By the number of rows, and by whether any row has an adapter.
-        self._recordings: dict[tuple[int, bool], Recording[None]] = {}
         self._recorder = recorder
         self.buckets = buckets(max_rows, _MIN_ROWS)
+        self._recorded = RecordedSteps(self.buckets)
 
-    def record(self, rows: int, *, adapted: bool = False) -> None:
+    def record(
+        self, rows: int, *, adapted: bool = False, warm_up: Callable[[], object] | None = None
+    ) -> None:
         """Record the step of a bucket.
 
         Args:
             adapted: the step of rows with adapters.
+            warm_up: this step of other ``PromptSteps``, without rows; see ``Recorder``. With it,
+                another thread may launch steps meanwhile.
 
         Raises:
             ConfigError: the device has not enough memory.
         """
-        step = partial(self._step, rows, adapted)
-        self._recordings[rows, adapted] = self._recorder.record(step)
+        step = partial(self.compute, rows, adapted=adapted)
+        self._recorded.add(rows, adapted, self._recorder.record(step, warm_up))
 
     def launch(self, batch: InputBatch) -> None:
         """Submit a step: the device carries it out after the work that was submitted before."""
         bucket = next(rows for rows in self.buckets if rows >= len(batch))
-        rest = bucket - len(batch)
+        step = self._recorded.taken[bucket, batch.adapter_of is not None]
+        rest = step.rows - len(batch)
         self._fill(self._kinds, batch.kinds)
         self._fill(self._ids, batch.ids)
         self._fill(self._vectors, batch.vectors)
@@ -94,11 +100,11 @@ class PromptSteps:
         if self._tiles is not None:
             # Padding rows are in no tile; their results are never read.
             tiles = tiles_of(batch.table_of)
-            self._fill(self._tiles, np.pad(tiles, ((0, bucket - len(tiles)), (0, 0))))
+            self._fill(self._tiles, np.pad(tiles, ((0, step.rows - len(tiles)), (0, 0))))
         self._fill(self._tables, batch.tables)
         if batch.adapter_of is not None:
             self._fill(self._adapter_of, np.pad(batch.adapter_of, (0, rest), constant_values=-1))
-        self._recordings[bucket, batch.adapter_of is not None].replay()
+        step.recording.replay()
 
     def _fill(self, target: Tensor, values: NDArray[Any]) -> None:
         given = torch.from_numpy(values)
@@ -107,7 +113,8 @@ class PromptSteps:
         first = tuple(slice(size) for size in values.shape)
         target[first].copy_(given, non_blocking=True)
 
-    def _step(self, rows: int, adapted: bool) -> None:
+    def compute(self, rows: int, *, adapted: bool = False) -> None:
+        """Compute a step of ``rows`` rows, all on the device; this is recorded."""
         places = AttentionMetadata(
             self._positions[:rows],
             self._tables,

@@ -89,6 +89,24 @@ def assert_near(told: Mapping[int, Told], expected: Mapping[int, Told]) -> None:
         assert difference.abs().max() < 5e-5
 
 
+def test_larger_steps_stand_for_those_that_are_not_recorded_yet(
+    monkeypatch: pytest.MonkeyPatch, adapters: dict[str, Path]
+) -> None:
+    """Those of rows with adapters among themselves, and so the others."""
+    datas = with_adapters(everything())
+    take_triton(monkeypatch)
+    use_twins(monkeypatch)
+    expected = Driver(make_worker(adapters=adapters), datas).run(STEPS)
+    worker = make_worker(behind=False, adapters=adapters)
+    runner: Any = worker._runner
+    for part in runner._machine._parts.all:
+        taken = part._recorded.taken
+        assert set(taken) == {(size, kind) for size in part.buckets for kind in (False, True)}
+        assert {step.rows for step in taken.values()} == {part.buckets[0], part.buckets[-1]}
+        assert len({step.recording for step in taken.values()}) == 4
+    assert_near(Driver(worker, datas).run(STEPS), expected)
+
+
 @pytest.mark.parametrize("chunk", [3, 10_000])
 @pytest.mark.slow_for("10000")
 def test_the_ids_of_the_reference(

@@ -53,12 +53,19 @@ def take_triton(monkeypatch: pytest.MonkeyPatch, *, late: bool = False) -> None:
     record_anywhere(monkeypatch, late=late)
 
 
-def make_worker(**changes: Any) -> Worker:
+def make_worker(*, behind: bool = True, **changes: Any) -> Worker:
+    """Return a worker with a pool that was never written.
+
+    Args:
+        behind: record the steps, too, that are left to a thread.
+    """
     usual: dict[str, Any] = {"block_size": 8, "kv_memory": "8MB", "max_num_seqs": 5}
     usual |= {"model": MODEL, "device": "cpu"}
     args = EngineArgs(**(usual | changes))
     worker = Worker(args.create_engine_config())
     worker.init_cache(worker.plan_cache())
+    while behind and worker.recordable is not None and worker.recordable.record_next():
+        pass
     # Memory that was never written holds NaN.
     worker._pool.view(torch.uint8).fill_(0xFF)
     return worker
@@ -110,7 +117,7 @@ def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> N
     hidden = {"model-a": 64, "model-b": 96}[name]
     greedy: dict[str, Any] = {"temperature": (0.0,) * 4, "hidden": hidden}
     datas = [make_data(0, length=5, **greedy), make_data(1, length=4, codes=2, **greedy)]
-    sizes = {"model": DATA / name, "max_num_seqs": 2, "max_num_batched_tokens": 16}
+    sizes: dict[str, Any] = {"model": DATA / name, "max_num_seqs": 2, "max_num_batched_tokens": 16}
     expected = Driver(make_worker(**sizes), datas).run(3)
     take_triton(monkeypatch, late=True)
     told = Driver(make_worker(**sizes, device=str(DEVICE)), datas).run(3)
@@ -133,7 +140,7 @@ def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> N
 def test_bits_of_compiled_kernels(
     monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, cache: str
 ) -> None:
-    """Sequences alone, together, and with prompts in parts have equal codes and hidden states."""
+    """Sequences alone, together, in parts, and in larger steps have equal codes and vectors."""
     _need_compiled_kernels()
     hidden = {"model-a": 64, "model-b": 96}[name]
     datas = [
@@ -141,16 +148,17 @@ def test_bits_of_compiled_kernels(
         make_data(1, length=9, codes=2, hidden=hidden),
         make_data(2, length=18, hidden=hidden),
     ]
-    sizes = {"model": DATA / name, "max_num_batched_tokens": 32, "dtype": dtype}
+    sizes: dict[str, Any] = {"model": DATA / name, "max_num_batched_tokens": 32, "dtype": dtype}
     sizes |= {"device": str(DEVICE), "kv_cache_dtype": cache}
     take_triton(monkeypatch, late=True)
     # Prompts are read in tiles, although so few would not be.
     monkeypatch.setattr(prompt_attention, "MIN_PROGRAMS", 1)
     together = Driver(make_worker(**sizes), datas).run(3)
     in_parts = Driver(make_worker(**sizes), datas).run(3, chunk=6)
+    in_larger = Driver(make_worker(behind=False, **sizes), datas).run(3)
     worker = make_worker(**sizes)
     for data in datas:
-        for other in (in_parts[data.seq_id], alone(worker, data, 3)):
+        for other in (in_parts[data.seq_id], in_larger[data.seq_id], alone(worker, data, 3)):
             assert other.ids == together[data.seq_id].ids
             assert torch.stack(other.hiddens).equal(torch.stack(together[data.seq_id].hiddens))
 
@@ -215,7 +223,7 @@ def test_only_rows_with_a_sequence_count(bare: DecodeSteps) -> None:
 def test_results_of_steps_lie_on_the_host(bare: DecodeSteps) -> None:
     """The default device of the caller's thread makes no difference."""
     recording: Any = SimpleNamespace(replay=lambda: None)
-    bare._recordings[1, False] = recording
+    bare._recorded.add(1, False, recording)
     with torch.device("meta"):
         decoded = bare.draw(*some_work(0), 2)()
     assert decoded.ids.shape == (2, 4)

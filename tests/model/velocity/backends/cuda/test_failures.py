@@ -307,7 +307,7 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
             raise error
 
     recording: Any = SimpleNamespace(replay=replay)
-    steps._recordings = {(1, False): recording, (2, False): recording}
+    steps._recorded.add(2, False, recording)
     with pytest.raises(RuntimeError, match="memory"):
         steps.draw(*some_work(0, 1), 2)
     assert steps._turns == 1

@@ -63,7 +63,7 @@ def test_a_launch_without_overlap_parts_the_end_of_a_step_from_attention(
     for steps in passes:
         noted.clear()
         for _ in range(2):
-            steps._step(2)
+            steps.compute(2)
         names = [launch.kernel for launch in noted]
         end = names.index("_store_results")
         attention = names.index("_attend_splits", end)
@@ -120,7 +120,7 @@ def test_attention_fetches_the_weights_of_the_launches_that_follow_it(
     worker: Any = make_worker()
     steps = next(iter(worker._runner._machine._decode.values()))
     noted.clear()
-    steps._step(2)
+    steps.compute(2)
     at = [number for number, each in enumerate(noted) if each.kernel == "_attend_splits"]
     assert len(at) >= 2
     names = [f"{which}_ahead" for which in ("first", "second", "third", "fourth")]

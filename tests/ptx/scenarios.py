@@ -9,7 +9,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from ChatTTS.model.kernels import twins
+from ChatTTS.model.kernels import eight_bits, twins
 from ChatTTS.model.kernels.cuda import (
     attention,
     embedding,
@@ -19,16 +19,31 @@ from ChatTTS.model.kernels.cuda import (
     prefill,
     products,
     prompt_attention,
+    rotary,
     swiglu,
 )
 from ChatTTS.model.kernels.cuda.product_kernels import product_in_tiles
 from ChatTTS.model.kernels.cuda.sampling import DrawState, draw_codes, draw_codes_torch
+
+from ..support.cache_tools import in_eight_bits
 
 Scenario = Callable[[], None]
 
 
 def _random(*sizes: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> Tensor:
     return torch.randn(*sizes, generator=torch.manual_seed(seed)).to(dtype)
+
+
+def _pool(blocks: int, *, scaled: bool) -> Tensor:
+    """Return blocks of one layer, eight positions, and two heads of keys; ``scaled`` in int8."""
+    pool = _random(blocks, 1, 2, 2, 8, 16)
+    return in_eight_bits(pool) if scaled else pool
+
+
+def _check_pools(found: Tensor, expected: Tensor) -> None:
+    _check(*(eight_bits.widened(pool).bfloat16() for pool in (found, expected)))
+    # Values are not rotated, so all their bits are known; those of keys may differ in the last.
+    assert torch.equal(found[:, :, 1], expected[:, :, 1])
 
 
 def _check(found: Tensor, expected: Tensor) -> None:
@@ -107,9 +122,9 @@ def _attention() -> None:
     _check(found[[0, 2]], twins.attend_rows_torch(*given, max_positions=360)[[0, 2]])
 
 
-def _new_rows() -> None:
+def _new_rows(*, scaled: bool = False) -> None:
     """Store, attend, fetch and project, for rows of which one is padding."""
-    pool, qkv = _random(90, 1, 2, 2, 8, 16), _random(3, 8 * 16, seed=1)
+    pool, qkv = _pool(90, scaled=scaled), _random(3, 8 * 16, seed=1)
     tables = torch.arange(90, dtype=torch.int32).reshape(2, 45)
     table_of = torch.tensor([0, -1, 1], dtype=torch.int32)
     positions = torch.tensor([350, 0, 11], dtype=torch.int32)
@@ -127,11 +142,27 @@ def _new_rows() -> None:
             splits = attend(qkv, rotary, own, 0, *where, heads=4, max_positions=360, ahead=ahead)
         results.append((project(splits, weight, residual.clone()), own))
     _check(results[0][0], results[1][0])
-    _check(results[0][1], results[1][1])
+    _check_pools(results[0][1], results[1][1])
 
 
-def _prompts() -> None:
-    pool, query = _random(20, 1, 2, 2, 8, 16), _random(21, 4, 16, seed=1)
+def _stored_rows(*, scaled: bool) -> None:
+    """Rotate and store, for rows of which one is padding."""
+    pool, qkv = _pool(4, scaled=scaled), _random(3, 8 * 16, seed=1)
+    tables = torch.arange(4, dtype=torch.int32).reshape(2, 2)
+    table_of = torch.tensor([0, -1, 1], dtype=torch.int32)
+    positions = torch.tensor([13, 0, 7], dtype=torch.int32)
+    angles = 6 * _random(16, 16, dtype=torch.float32, seed=2)
+    where = angles.cos(), angles.sin(), positions, tables, table_of
+    results = []
+    for store in (rotary.rotate_and_store, twins.rotate_and_store_torch):
+        own = pool.clone()
+        results.append((store(qkv, *where, own, 0, 4), own))
+    _check(results[0][0], results[1][0])
+    _check_pools(results[0][1], results[1][1])
+
+
+def _prompts(*, scaled: bool = False) -> None:
+    pool, query = _pool(20, scaled=scaled), _random(21, 4, 16, seed=1)
     tables = torch.arange(20, dtype=torch.int32).reshape(2, 10)
     table_of = torch.tensor([0] * 19 + [1] * 2, dtype=torch.int32)
     positions = torch.tensor([*range(30, 49), 3, 4], dtype=torch.int32)
@@ -140,9 +171,9 @@ def _prompts() -> None:
     _check(prefill.attend_chunks(*given), prefill.attend_chunks_torch(*given))
 
 
-def _prompt_rows() -> None:
+def _prompt_rows(*, scaled: bool = False) -> None:
     """Attend in tiles: one has two sequences, one ends a split, one attends to two whole splits."""
-    pool, query = _random(90, 1, 2, 2, 8, 16), _random(7, 4, 16, seed=1)
+    pool, query = _pool(90, scaled=scaled), _random(7, 4, 16, seed=1)
     tables = torch.arange(90, dtype=torch.int32).unfold(0, 70, 20).contiguous()
     table_of = torch.tensor([0] * 5 + [1] * 2, dtype=torch.int32)
     positions = torch.tensor([*range(510, 515), 11, 12], dtype=torch.int32)
@@ -173,6 +204,13 @@ def _draws(ids: int, num_codebooks: int = 4) -> None:
     _check(results[0][1], results[1][1])
 
 
+# Of keys and values in eight bits.
+EIGHT_BITS: dict[str, Scenario] = {
+    "new-rows-8": partial(_new_rows, scaled=True),
+    "stored-rows-8": partial(_stored_rows, scaled=True),
+    "prompts-8": partial(_prompts, scaled=True),
+    "prompt-rows-8": partial(_prompt_rows, scaled=True),
+}
 SCENARIOS: dict[str, Scenario] = {
     "norm": _norm,
     "swiglu": _swiglu,
@@ -186,6 +224,7 @@ SCENARIOS: dict[str, Scenario] = {
     "new-rows": _new_rows,
     "prompts": _prompts,
     "prompt-rows": _prompt_rows,
+    **EIGHT_BITS,
     "draws": partial(_draws, 626),
     "draws-of-few": partial(_draws, 21),
     "draws-of-many": partial(_draws, 2100, 1),

@@ -171,6 +171,10 @@ _LEAST: dict[str, dict[str, int]] = {
     "new-rows": {"barrier": 20, "mask": 1, "fetch": 1},
     "prompts": {"barrier": 5, "wait": 2, "mask": 1},
     "prompt-rows": {"barrier": 40, "mask": 6},
+    "new-rows-8": {"barrier": 20, "mask": 3, "fetch": 1},
+    "stored-rows-8": {"mask": 4},
+    "prompts-8": {"barrier": 5, "wait": 2, "mask": 1},
+    "prompt-rows-8": {"barrier": 40, "mask": 6},
     "draws": {"barrier": 20},
     "draws-of-few": {},
     "draws-of-many": {"barrier": 20},
@@ -192,6 +196,30 @@ def test_each_missing_line_is_noticed() -> None:
     for scenario, least in _LEAST.items():
         assert Counter(missed[scenario]) <= Counter([_WAITS_TWICE, _IN_STEP]), scenario
         assert noticed[scenario] >= Counter(least), scenario
+
+
+# ---------------------------------------------------------------- scales that are wrong
+
+# How many of the scenarios notice each fault of keys and values in eight bits, at least.
+_FAULTS = {
+    "the next position's scale": 4,
+    "an area that begins early": 4,
+    "a scale of 128": 2,
+    "a peak with its sign": 2,
+    "numbers cut off": 2,
+}
+
+
+@needs_emulator
+@pytest.mark.slow
+def test_each_wrong_scale_is_noticed() -> None:
+    *lines, without = run_child("tests.ptx.faulty_scales", "90").splitlines()
+    assert without == "no fault: right"
+    assert len(lines) >= 15
+    for line in lines:
+        fault, noticed = line.split(": ")
+        assert noticed != "missed", fault
+        assert len(noticed.split(", ")) >= _FAULTS.get(fault, 1), line
 
 
 # ---------------------------------------------------------------- waits that come too late

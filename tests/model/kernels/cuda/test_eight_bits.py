@@ -25,6 +25,7 @@ from ChatTTS.model.kernels.cuda.text_attention import (  # isort: skip
     attend_text_torch,
 )
 from ChatTTS.model.kernels.twins import rotate_and_store_torch  # isort: skip
+from ....support.cache_tools import in_eight_bits  # isort: skip
 from ....support.kernel_tools import DEVICE  # isort: skip
 
 # The dtype of queries, heads, heads of keys, head size, block size.
@@ -35,15 +36,6 @@ SHAPES = [
     (torch.float16, 2, 2, 128, 8),
 ]
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy warns of NaN
-
-
-def in_eight_bits(pool: Tensor) -> Tensor:
-    """Return the pool's keys and values in eight bits. Where it has NaN, the scales are NaN."""
-    found = torch.zeros(eight_bits.block_shape(pool.shape), dtype=torch.int8, device=pool.device)
-    numbers, scales = eight_bits.parts(found)
-    for part, taken in zip((numbers, scales), eight_bits.rounded(pool), strict=True):
-        part.copy_(taken)
-    return found
 
 
 def case_of(

@@ -224,7 +224,7 @@ def add_engine_options(parser: Parser, *, takes_adapters: bool = True) -> None:
         choices=("auto", "float32", "bfloat16", "float16", "int8"),
         default="auto",
         help="precision of the language model; auto: the fastest of the device's float types, "
-        "int8: weights of velocity in 8 bits (fastest for one text at a time)",
+        "int8: weights of velocity in 8 bits (fastest for one text at a time, less memory)",
     )
     group.add_argument(
         "--device", help="device, such as cpu or cuda:0; the fastest available by default"

@@ -24,6 +24,7 @@ from ChatTTS.model.kernels.cuda import (
     rotary,
 )
 from ChatTTS.model.kernels.cuda.products import KernelConfig
+from ChatTTS.model.kernels.eight_bits import rounded_weights
 
 from .inputs import Inputs
 from .kernels import NewRows, paged_cache
@@ -58,6 +59,10 @@ def measure(task: Task, dtype: str) -> None:
         f"product {name} with adapters": partial(_products, given, name, adapted=True)
         for name in kinds(task.scale.gpt)
     }
+    checks |= {
+        f"product {name} in eight bits": partial(_products, given, name, eight_bits=True)
+        for name in kinds(task.scale.gpt)
+    }
     checks["attention"] = partial(_attention, given)
     checks["new rows"] = partial(_new_rows, given)
     task.record.put(dtype=dtype, right=0, wrong=[])
@@ -75,18 +80,24 @@ def measure(task: Task, dtype: str) -> None:
         raise RuntimeError(f"other bits in {dtype}: {'; '.join(wrong)}")
 
 
-def _products(given: Inputs, name: str, *, adapted: bool = False) -> Iterator[Outcome]:
+def _products(
+    given: Inputs, name: str, *, adapted: bool = False, eight_bits: bool = False
+) -> Iterator[Outcome]:
     """Compare the kernels and tiles that are in use for any number of rows, then the numbers.
 
     Args:
         adapted: two of three rows have an adapter. The others are also compared with products
             without adapters.
+        eight_bits: the weights have eight bits.
     """
     kind, device = kinds(given.scale.gpt)[name], given.device
     most = given.scale.bit_rows
     x = given.normal(most, kind.inputs).to(device)
     weight = given.normal(kind.outputs * (1 + kind.gated), kind.inputs) * kind.inputs**-0.5
     weight, gain = weight.to(device), given.normal(kind.inputs).to(device)
+    scales: Tensor | None = None
+    if eight_bits:
+        weight, scales = rounded_weights(weight)
     residual = given.normal(most, kind.outputs).to(device)
     norm_of = (gain, _EPS) if kind.normed else None
     low, own = on_device(random_ranks(given, kind), device), adapters_of(most, device)
@@ -101,17 +112,19 @@ def _products(given: Inputs, name: str, *, adapted: bool = False) -> Iterator[Ou
     def compute(config: KernelConfig, ranks: low_rank.RowRanks | None) -> Tensor:
         out = residual.clone() if kind.added else torch.empty_like(residual)
         how: dict[str, Any] = {"norm": norm_of, "gated": kind.gated, "added": kind.added}
-        products.compute(config, x, weight, out, **how, ranks=ranks)
+        products.compute(config, x, weight, out, **how, ranks=ranks, scales=scales)
         return out
 
     def multiply(count: int) -> Tensor:
         sums = residual[:count].clone() if kind.added else None
         how: dict[str, Any] = {"norm": norm_of, "gated": kind.gated, "residual": sums}
-        return products.product(x[:count], weight, **how, ranks=ranks(count))
+        return products.product(x[:count], weight, **how, ranks=ranks(count), scales=scales)
 
     configs: list[KernelConfig] = []
     for count in range(1, most + 1):
-        config = products.choose_config(weight, count, normed=kind.normed, gated=kind.gated)
+        config = products.choose_config(
+            weight, count, x.dtype, normed=kind.normed, gated=kind.gated
+        )
         configs += [] if config in configs else [config]
     first, *others = configs
     whole = compute(first, ranks(most))

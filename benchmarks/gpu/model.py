@@ -58,6 +58,7 @@ def engine_args(
     batch_invariant: bool = True,
     adapters: Mapping[str, Path] | None = None,
     kv_cache_dtype: str = "auto",
+    quantization: str | None = None,
 ) -> EngineArgs:
     """Return an engine's settings for that model and the most streams, otherwise the defaults."""
     return EngineArgs(
@@ -70,6 +71,7 @@ def engine_args(
         max_num_batched_tokens=task.scale.batched_tokens,
         adapters=adapters,
         kv_cache_dtype=kv_cache_dtype,
+        quantization=quantization,
     )
 
 

@@ -5,7 +5,7 @@ its programs run in the emulator of ``tests/ptx``, which tells what they carry o
 module of a process of its own, because a process declares its kernels either for Triton's
 interpreter or for a GPU:
 
-    python -m benchmarks.gpu.step_counts CAPABILITY FILE [--text] [--eight-bits] [--tiny]
+    python -m benchmarks.gpu.step_counts CAPABILITY FILE [OPTION]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -277,13 +277,13 @@ class _Repeated:
 
 
 def count(
-    capability: int, scale: Scale, kind: Pass, kv_cache_dtype: str
+    capability: int, scale: Scale, kind: Pass, settings: Mapping[str, Any]
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the launches of a step, by the number of sequences; see :class:`Launch`.
 
     Args:
         kind: what the step draws.
-        kv_cache_dtype: see ``CacheConfig``.
+        settings: the ``kv_cache_dtype`` and the ``quantization`` of the engine.
     """
     counter = LaunchCounter(capability)
     counter.install()
@@ -293,9 +293,7 @@ def count(
         patch.object(graphs, "CudaRecorder", lambda *_, **__: _StepRecorder()),
         patch.object(Ahead, "of", counter.note_ahead),
     ):
-        less, more = (
-            _counted_steps(counter, scale, layers, kind, kv_cache_dtype) for layers in _DEPTHS
-        )
+        less, more = (_counted_steps(counter, scale, layers, kind, settings) for layers in _DEPTHS)
     others = scale.gpt.num_hidden_layers - _DEPTHS[0]
     steps = {}
     for streams, found in less.items():
@@ -306,7 +304,7 @@ def count(
 
 
 def _counted_steps(
-    counter: LaunchCounter, scale: Scale, layers: int, kind: Pass, kv_cache_dtype: str
+    counter: LaunchCounter, scale: Scale, layers: int, kind: Pass, settings: Mapping[str, Any]
 ) -> dict[int, Counter[Launch]]:
     gpt = replace(scale.gpt, num_hidden_layers=layers)
     if kind is Pass.CODE:
@@ -315,7 +313,7 @@ def _counted_steps(
     counted = {}
     with TemporaryDirectory() as name:
         task = Task(own, Path(name), Record(Path(name) / "x.json"), time.time())
-        loaded = load(task, "bfloat16", kind=kind, kv_cache_dtype=kv_cache_dtype)
+        loaded = load(task, "bfloat16", kind=kind, **settings)
         for streams in own.streams:
             counter.start_over()
             running = loaded.lay_out(streams)
@@ -332,13 +330,18 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="the JSON to write")
     parser.add_argument("--text", action="store_true", help="a step that draws text ids")
     parser.add_argument("--eight-bits", action="store_true", help="keys and values in eight bits")
+    parser.add_argument("--int8-weights", action="store_true", help="weights in eight bits")
     parser.add_argument("--tiny", action="store_true", help="a tiny model")
     args = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)  # how long a draw takes depends on the logits, and so on keys and values
     kind = Pass.REFINE if args.text else Pass.CODE
-    scale, cache = TINY if args.tiny else FULL, "int8" if args.eight_bits else "auto"
-    steps = count(args.capability, scale, kind, cache)
+    scale, settings = TINY if args.tiny else FULL, dict[str, str]()
+    if args.eight_bits:
+        settings["kv_cache_dtype"] = "int8"
+    if args.int8_weights:
+        settings["quantization"] = "int8"
+    steps = count(args.capability, scale, kind, settings)
     args.file.write_text(json.dumps(steps), encoding="utf-8")
 
 

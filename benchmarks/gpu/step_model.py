@@ -87,6 +87,11 @@ _STEPS: Mapping[str, Mapping[str, bool]] = {
     "a step of codes": {},
     "a step of text ids": {"text": True},
     "a step of codes, keys and values in eight bits": {"eight_bits": True},
+    "a step of codes, weights in eight bits": {"int8_weights": True},
+    "a step of codes, weights, keys and values in eight bits": {
+        "eight_bits": True,
+        "int8_weights": True,
+    },
 }
 
 
@@ -221,13 +226,19 @@ def gpu_named(name: str, multiprocessors: int) -> Gpu | None:
 
 
 def count_steps(
-    capability: int, scale: Scale, *, text: bool = False, eight_bits: bool = False
+    capability: int,
+    scale: Scale,
+    *,
+    text: bool = False,
+    eight_bits: bool = False,
+    int8_weights: bool = False,
 ) -> dict[int, Step]:
     """Count the steps of each number of sequences of ``scale``, in a process of its own.
 
     Args:
         text: the steps draw text ids, not codes.
         eight_bits: keys and values have eight bits.
+        int8_weights: the Llama's weights have eight bits.
 
     Raises:
         RuntimeError: the kernels cannot be compiled or emulated here; the message says why.
@@ -240,7 +251,8 @@ def count_steps(
     with TemporaryDirectory(prefix="chattts-steps-") as folder:
         file = Path(folder) / "steps.json"
         command = [sys.executable, "-m", f"{__package__}.step_counts", str(capability), str(file)]
-        chosen = {"--text": text, "--eight-bits": eight_bits, "--tiny": scale != FULL}
+        chosen = {"--text": text, "--eight-bits": eight_bits, "--int8-weights": int8_weights}
+        chosen["--tiny"] = scale != FULL
         command += [option for option, given in chosen.items() if given]
         done = subprocess.run(
             command, env=environment, cwd=ROOT, capture_output=True, text=True, errors="replace"

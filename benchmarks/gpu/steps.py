@@ -122,6 +122,7 @@ def load(
     adapters: Mapping[str, Path] | None = None,
     kind: Pass = Pass.CODE,
     kv_cache_dtype: str = "auto",
+    quantization: str | None = None,
 ) -> Loaded:
     """Load the model and record the CUDA graphs of the timed steps; both times are recorded.
 
@@ -135,6 +136,7 @@ def load(
         batch_invariant=batch_invariant,
         adapters=adapters,
         kv_cache_dtype=kv_cache_dtype,
+        quantization=quantization,
     )
     config = args.create_engine_config()
     began = time.perf_counter()

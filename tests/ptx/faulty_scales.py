@@ -1,7 +1,6 @@
-"""Changes what kernels do with the scales of keys and values in eight bits.
+"""Changes what kernels do with the scales of weights, keys and values in eight bits.
 
-``python -m tests.ptx.faulty_scales CAPABILITY`` prints, for each change, which scenarios of
-attention notice it.
+``python -m tests.ptx.faulty_scales CAPABILITY`` prints, for each change, which scenarios notice it.
 """
 
 from __future__ import annotations
@@ -14,12 +13,28 @@ from types import ModuleType
 
 from triton.runtime.jit import JITFunction
 
-from ChatTTS.model.kernels.cuda import attention, eight_bits, prefill, prompt_attention, rotary
+from ChatTTS.model.kernels.cuda import (
+    attention,
+    eight_bits,
+    output_product,
+    prefill,
+    product_kernels,
+    prompt_attention,
+    rotary,
+)
 
 from .launches import Emulation
 from .scenarios import EIGHT_BITS
 
-_MODULES = (eight_bits, attention, prefill, prompt_attention, rotary)
+_MODULES = (
+    eight_bits,
+    attention,
+    output_product,
+    prefill,
+    product_kernels,
+    prompt_attention,
+    rotary,
+)
 
 
 @dataclass(frozen=True)
@@ -62,10 +77,15 @@ _PLACE = "(tl.pointer_type(tl.float32)) + slot"
 _AREA = "head + block_size * size"
 _BLOCK = "(block_size * (2 * half + 4 * scaled))"
 _PEAK = "tl.maximum(peak_of(first, 1), peak_of(second, 1))"
+_OUTPUTS, _OTHERS = "scales + column", "scales + outputs + column"
+_SUM = "tl.fma(found, own[0], 0.0)"
 _KEY = "score = score * key_scale", "score = score"
 _SHARE, _WEIGHT = " * value_scale", "weight = weight * value_scale[None, :]"
 
 FAULTS: Mapping[str, Fault] = {
+    "the next output's scale": Fault(product_kernels, "scales_of", _OUTPUTS, f"{_OUTPUTS} + 1"),
+    "the gate's scale": Fault(product_kernels, "scales_of", _OTHERS, _OUTPUTS),
+    "unscaled sums": Fault(product_kernels, "with_scales", _SUM, "found"),
     "the next position's scale": Fault(eight_bits, "scale_place", _PLACE, f"{_PLACE} + 1"),
     "an area that begins early": Fault(eight_bits, "scale_place", _AREA, f"{_AREA} - 4"),
     "no area": Fault(rotary, "_rotate_and_store", _BLOCK, "(block_size * (2 * half))"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 from unittest.mock import patch
 
 import torch
@@ -68,15 +69,16 @@ def _embedding() -> None:
     _check(embedding.embed_rows(*given), twins.embed_rows_torch(*given))
 
 
-def _product(rows: int, inputs: int, dtype: torch.dtype, *, gated: bool = False) -> None:
+def _product(
+    rows: int, inputs: int, dtype: torch.dtype, *, gated: bool = False, scaled: bool = False
+) -> None:
     x = _random(rows, inputs, dtype=dtype)
     weight = _random(24 * (1 + gated), inputs, seed=1).to(dtype) * inputs**-0.5
-    scale = _random(inputs, dtype=dtype, seed=2) if gated else None
-    given = None if scale is None else (scale, 1e-5)
-    _check(
-        products.product(x, weight, norm=given, gated=gated),
-        products.product_torch(x, weight, norm=given, gated=gated),
-    )
+    gain = _random(inputs, dtype=dtype, seed=2) if gated else None
+    how: dict[str, Any] = {"norm": None if gain is None else (gain, 1e-5), "gated": gated}
+    if scaled:
+        weight, how["scales"] = eight_bits.rounded_weights(weight)
+    _check(products.product(x, weight, **how), products.product_torch(x, weight, **how))
 
 
 def _tiles() -> None:
@@ -131,6 +133,9 @@ def _new_rows(*, scaled: bool = False) -> None:
     angles = 6 * _random(360, 16, dtype=torch.float32, seed=2)
     rotary, where = (angles.cos(), angles.sin()), (tables, table_of, positions)
     weight, residual = _random(24, 64, seed=3) * 0.1, _random(3, 24, seed=4)
+    scales: Tensor | None = None
+    if scaled:
+        weight, scales = eight_bits.rounded_weights(weight)
     ahead = tuple(_random(inputs, 136) for inputs in (3, 40, 7, 9))
     results = []
     for attend, project in (
@@ -140,7 +145,7 @@ def _new_rows(*, scaled: bool = False) -> None:
         own = pool.clone()
         with patch.object(attention, "PROGRAMS", 1):  # so that a program computes several splits
             splits = attend(qkv, rotary, own, 0, *where, heads=4, max_positions=360, ahead=ahead)
-        results.append((project(splits, weight, residual.clone()), own))
+        results.append((project(splits, weight, residual.clone(), scales), own))
     _check(results[0][0], results[1][0])
     _check_pools(results[0][1], results[1][1])
 
@@ -204,8 +209,11 @@ def _draws(ids: int, num_codebooks: int = 4) -> None:
     _check(results[0][1], results[1][1])
 
 
-# Of keys and values in eight bits.
+# Of weights, keys and values in eight bits.
 EIGHT_BITS: dict[str, Scenario] = {
+    "product-once-8": partial(_product, 5, 136, torch.bfloat16, gated=True, scaled=True),
+    "product-turns-8": partial(_product, 70, 520, torch.bfloat16, scaled=True),
+    "product-lanes-8": partial(_product, 5, 136, torch.float32, scaled=True),
     "new-rows-8": partial(_new_rows, scaled=True),
     "stored-rows-8": partial(_stored_rows, scaled=True),
     "prompts-8": partial(_prompts, scaled=True),

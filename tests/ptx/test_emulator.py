@@ -171,6 +171,9 @@ _LEAST: dict[str, dict[str, int]] = {
     "new-rows": {"barrier": 20, "mask": 1, "fetch": 1},
     "prompts": {"barrier": 5, "wait": 2, "mask": 1},
     "prompt-rows": {"barrier": 40, "mask": 6},
+    "product-once-8": {"barrier": 5, "mask": 1},
+    "product-turns-8": {"barrier": 5, "wait": 2, "mask": 1},
+    "product-lanes-8": {"barrier": 5, "wait": 2, "mask": 1},
     "new-rows-8": {"barrier": 20, "mask": 3, "fetch": 1},
     "stored-rows-8": {"mask": 4},
     "prompts-8": {"barrier": 5, "wait": 2, "mask": 1},
@@ -200,8 +203,10 @@ def test_each_missing_line_is_noticed() -> None:
 
 # ---------------------------------------------------------------- scales that are wrong
 
-# How many of the scenarios notice each fault of keys and values in eight bits, at least.
+# How many of the scenarios notice each fault of what is in eight bits, at least.
 _FAULTS = {
+    "the next output's scale": 4,
+    "unscaled sums": 4,
     "the next position's scale": 4,
     "an area that begins early": 4,
     "a scale of 128": 2,
@@ -215,7 +220,7 @@ _FAULTS = {
 def test_each_wrong_scale_is_noticed() -> None:
     *lines, without = run_child("tests.ptx.faulty_scales", "90").splitlines()
     assert without == "no fault: right"
-    assert len(lines) >= 15
+    assert len(lines) >= 18
     for line in lines:
         fault, noticed = line.split(": ")
         assert noticed != "missed", fault

@@ -27,6 +27,7 @@ KERNELS = (
     "decoder_layers",
     "eight_bits",
     "elementwise",
+    "int8_weights",
     "products",
     "prompt_attention",
     "sampling",

@@ -227,7 +227,10 @@ def launch_published(dtype: torch.dtype) -> None:
     """Launch all kernels in every way that the package uses for the published model."""
     _engine(PUBLISHED, 32, dtype)
     _engine(PUBLISHED, 32, dtype, eight_bits=True)
-    _steps(PUBLISHED, 32, dtype, ROWS, batch_invariant=True, adapted=True)
+    _engine(PUBLISHED, 32, dtype, rounds_weights=True)
+    for rounds in (False, True):
+        given = {"batch_invariant": True, "adapted": True, "rounds_weights": rounds}
+        _steps(PUBLISHED, 32, dtype, ROWS, **given)
     _standard_path(PUBLISHED, dtype, (1, 3, 40))
     _draws()
     _audio_decoder(dtype)
@@ -239,6 +242,7 @@ def launch_sizes(dtype: torch.dtype) -> None:
         _engine(replace(PUBLISHED, num_key_value_heads=kv_heads), 32, dtype)
     for shape, block_size in ((SMALL, 8), (SMALL, 64), (WIDE, 16)):
         _engine(shape, block_size, dtype)
+        _engine(shape, block_size, dtype, rounds_weights=True)
         # In tiles the largest heads of float32 do not fit into registers once they are widened.
         if shape is not WIDE or dtype != torch.float32:
             _engine(shape, block_size, dtype, eight_bits=True)
@@ -246,13 +250,11 @@ def launch_sizes(dtype: torch.dtype) -> None:
     _steps(grouped, 32, dtype, ROWS[:3], batch_invariant=True, adapted=True)
 
 
-def _engine(
-    shape: LlamaShape, block_size: int, dtype: torch.dtype, *, eight_bits: bool = False
-) -> None:
-    """Launch decode steps, prompts and logits."""
+def _engine(shape: LlamaShape, block_size: int, dtype: torch.dtype, **given: bool) -> None:
+    """Launch decode steps, prompts and logits; ``given`` is of :func:`_steps`."""
     for batch_invariant in (True, False):
-        given = {"batch_invariant": batch_invariant, "eight_bits": eight_bits}
-        llama, embed = _steps(shape, block_size, dtype, ROWS, **given)
+        how = {"batch_invariant": batch_invariant, **given}
+        llama, embed = _steps(shape, block_size, dtype, ROWS, **how)
         for rows in ROWS:
             hiddens = llama.forward(_prompt(rows, shape, block_size), llama.new_pool(4))
             embed.text_logits(hiddens.expand(rows, -1).contiguous())
@@ -267,6 +269,7 @@ def _steps(
     batch_invariant: bool,
     adapted: bool = False,
     eight_bits: bool = False,
+    rounds_weights: bool = False,
 ) -> tuple[Llama[TritonOperations], Embed]:
     """Launch the engine's decode steps with each number of rows, all with adapters or none."""
     embed = _embed(shape, dtype)
@@ -279,6 +282,7 @@ def _steps(
         batch_invariant=batch_invariant,
         adapters=adapters,
         eight_bits=eight_bits,
+        rounds_weights=rounds_weights,
     )
     final_norm = torch.zeros(shape.hidden_size, dtype=dtype)
     llama = Llama([_layer(shape, dtype)], final_norm, operations, block_size)

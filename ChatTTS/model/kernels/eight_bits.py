@@ -1,9 +1,9 @@
-"""Keys and values in eight bits, as the blocks of a KV cache hold them; plain torch.
+"""Numbers in eight bits: keys and values, as the blocks of a KV cache hold them, and weights.
 
-A key or value of a head is whole numbers of -127 to 127 and one float32 scale. A head of a block
-holds the numbers of its positions and then their scales, so whatever moves a block moves both. A
-pool of such blocks has the dtype int8, and its last dimension counts the bytes of a position: those
-of its numbers and four of its scale.
+Plain torch. A key or value of a head is whole numbers of -127 to 127 and one float32 scale. A head
+of a block holds the numbers of its positions and then their scales, so whatever moves a block moves
+both. A pool of such blocks has the dtype int8, and its last dimension counts the bytes of a
+position: those of its numbers and four of its scale. A matrix has a scale for each output.
 """
 
 from __future__ import annotations
@@ -41,6 +41,17 @@ def rounded(x: Tensor) -> tuple[Tensor, Tensor]:
     factor = torch.where(is_something, LARGEST / peak, 0.0)
     scale = torch.where(is_something, peak / LARGEST, 0.0).masked_fill(~is_sound, torch.nan)
     return (wide * factor.unsqueeze(-1)).nan_to_num(0.0).round().to(torch.int8), scale
+
+
+def rounded_weights(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Round a matrix [outputs, inputs] to whole numbers int8, with scales float32 [outputs].
+
+    They are those of the CPU kernels; all weights are finite.
+    """
+    wide = weight.float()
+    # A smaller scale would be rounded, and quotients would leave the range.
+    scales = (wide.abs().amax(dim=1) / LARGEST).clamp(min=torch.finfo(torch.float32).tiny)
+    return (wide / scales.unsqueeze(1)).round().to(torch.int8), scales
 
 
 def parts(blocks: Tensor) -> tuple[Tensor, Tensor]:

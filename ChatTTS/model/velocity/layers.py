@@ -52,6 +52,7 @@ class Operations(Protocol):
         device: of all tensors.
         gives_attention: whether :meth:`attend` fills in the probe of a batch.
         eight_bits: whether :meth:`attend` keeps keys and values in eight bits.
+        rounds_weights: whether :meth:`pack` rounds matrices to eight bits, and so wants float32.
     """
 
     shape: LlamaShape
@@ -59,6 +60,7 @@ class Operations(Protocol):
     device: torch.device
     gives_attention: bool
     eight_bits: bool
+    rounds_weights: bool
 
     def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
         """Return the matrices of a layer as :meth:`product` reads them."""
@@ -126,9 +128,9 @@ class Llama(Generic[Table]):
     weights, or in eight bits, see :mod:`ChatTTS.model.kernels.eight_bits`.
 
     Args:
-        layers: of the rank, on the device, in the dtype to compute in; each is taken when the one
-            before is packed.
-        final_norm: [hidden], on that device and in that dtype.
+        layers: of the rank, on the device, in the dtype to compute in, or in float32 if the
+            operations round weights; each is taken when the one before is packed.
+        final_norm: [hidden], on that device and in the dtype to compute in.
         operations: what computes.
         block_size: positions of a block.
         peers: how the rank reaches the others, if there are any.
@@ -155,7 +157,11 @@ class Llama(Generic[Table]):
         self._block_shape = shape
         # The matrices of each layer, and the weights of its two norms, [hidden].
         self._layers = [
-            (operations.pack(index, layer), layer.attention_norm, layer.mlp_norm)
+            (
+                operations.pack(index, layer),
+                layer.attention_norm.to(final_norm.dtype),
+                layer.mlp_norm.to(final_norm.dtype),
+            )
             for index, layer in enumerate(layers)
         ]
         self.gives_attention = operations.gives_attention
@@ -171,7 +177,8 @@ class Llama(Generic[Table]):
     ) -> Llama[Table]:
         """Read the rank's weights of a file onto the device."""
         shard, device = operations.shard, operations.device
-        layers = (file.layer(index, dtype, shard).to(device) for index in shard.layers)
+        given = torch.float32 if operations.rounds_weights else dtype
+        layers = (file.layer(index, given, shard).to(device) for index in shard.layers)
         return cls(layers, file.final_norm(dtype).to(device), operations, block_size, peers)
 
     def new_pool(self, num_blocks: int) -> Tensor:

@@ -108,13 +108,16 @@ class ModelLoader:
             sampler: Sampler = NativeSampler(team)
             how = f"CPU kernels ({team.about}), {kind}, {team.size} threads"
         else:
-            if self._quantization is not None:
-                logger.warning("quantization is not used: it needs the CPU kernels")
             if kernels:
                 llama, sampler, recorder = self._triton(file, embed)
             else:
+                if self._quantization is not None:
+                    logger.warning(
+                        "quantization is not used: it needs the CPU kernels, or Triton kernels"
+                    )
                 llama, sampler = self._torch(file, embed, outputs), TorchSampler()
             how = f"{'Triton kernels' if kernels else 'torch'}, {dtype}, {device}"
+            how += ", weights in int8" if kernels and self._quantization is not None else ""
             how += ", keys and values in int8" if self._eight_bits else ""
         logger.info("velocity computes with %s", how)
         self._gather_heads(embed, outputs)
@@ -230,6 +233,7 @@ class ModelLoader:
             shard=self._shard,
             adapters=self._adapters,
             eight_bits=self._eight_bits,
+            rounds_weights=self._quantization is not None,
         )
         llama = self._llama(file, operations)
         if self._peers is not None:

@@ -21,7 +21,9 @@ from .product_kernels import (
     finish,
     joined,
     product_at_once,
+    scales_of,
     weight_places,
+    with_scales,
 )
 from .products import choose_config, product, product_torch
 from .split_merge import merged, row_length
@@ -30,7 +32,9 @@ from .split_merge import merged, row_length
 _FEW_ROWS = 16
 
 
-def product_of_splits(splits: ContextSplits, weight: Tensor, residual: Tensor) -> Tensor:
+def product_of_splits(
+    splits: ContextSplits, weight: Tensor, residual: Tensor, scales: Tensor | None = None
+) -> Tensor:
     """Merge ``splits``, multiply the rows by the transposed ``weight``, and add to ``residual``.
 
     The bits are those of :meth:`~.attention.ContextSplits.merged` and
@@ -40,16 +44,18 @@ def product_of_splits(splits: ContextSplits, weight: Tensor, residual: Tensor) -
         splits: of [rows, heads] of any head size.
         weight: [outputs, heads * head size], contiguous. It is read early, as are the positions of
             the splits: the last launch without overlap must not write them, nor any launch since.
-        residual: [rows, outputs], contiguous, in the dtype of ``weight``; changed in place.
+        residual: [rows, outputs], contiguous, in the dtype of the rows; changed in place.
+        scales: of a ``weight`` in eight bits; see :func:`~.products.product`.
 
     Returns:
         ``residual``.
     """
     rows, heads, count, size = splits.sums.shape
     outputs, inputs = weight.shape
-    config = choose_config(weight, rows, normed=False, gated=False)
+    config = choose_config(weight, rows, residual.dtype, normed=False, gated=False)
     if config.kernel is not product_at_once or rows > _FEW_ROWS:
-        return product(splits.merged(weight.dtype).flatten(1), weight, residual=residual)
+        mixed = splits.merged(residual.dtype).flatten(1)
+        return product(mixed, weight, residual=residual, scales=scales)
     if rows:
         overlap = overlaps(weight)
         grid = triton.cdiv(outputs, config.tile_outputs), triton.cdiv(rows, config.tile_rows)
@@ -59,6 +65,7 @@ def product_of_splits(splits: ContextSplits, weight: Tensor, residual: Tensor) -
             splits.table_of,
             splits.positions,
             weight,
+            scales,
             residual,
             rows,
             count,
@@ -79,10 +86,12 @@ def product_of_splits(splits: ContextSplits, weight: Tensor, residual: Tensor) -
     return residual
 
 
-def product_of_splits_torch(splits: ContextSplits, weight: Tensor, residual: Tensor) -> Tensor:
+def product_of_splits_torch(
+    splits: ContextSplits, weight: Tensor, residual: Tensor, scales: Tensor | None = None
+) -> Tensor:
     """Compute :func:`product_of_splits` in plain torch."""
-    mixed = splits.merged_torch(weight.dtype).flatten(1)
-    return product_torch(mixed, weight, residual=residual)
+    mixed = splits.merged_torch(residual.dtype).flatten(1)
+    return product_torch(mixed, weight, residual=residual, scales=scales)
 
 
 @triton.jit(do_not_specialize=["rows", "splits"])
@@ -92,6 +101,7 @@ def _product_of_splits(
     table_of: tl.tensor,
     positions: tl.tensor,
     weight: tl.tensor,
+    scales: tl.tensor | None,
     out: tl.tensor,
     rows: tl.tensor,
     splits: tl.tensor,
@@ -119,6 +129,7 @@ def _product_of_splits(
         at = turn * PARTS * DEPTH + lane
         place, mask = weight_places(weight, column, column < outputs, at, at < inputs, inputs)
         weights += (tl.load(place, mask=mask, other=0.0),)
+    own_scales = scales_of(scales, column, outputs, False)
     used = tl.cdiv(row_length(table_of, positions, row, row < rows), split_size)
     max_used = tl.max(used, axis=0)
     if overlap:
@@ -138,4 +149,5 @@ def _product_of_splits(
         part = part.to(out.dtype.element_ty)
         total = dot(part, weights[turn], total, widen)
     found = joined(total, tile_rows, tile_outputs)
+    found, _ = with_scales(found, found, own_scales, scales, False)
     finish(found, found, before, out, row, rows, column, outputs, False, True)

@@ -6,6 +6,10 @@ computes the parts: either different warps at once, or all warps one part after 
 which the matrix units would round, each of 128 lanes sums its own inputs in order, and the lanes
 are added in a tree.
 
+Weights in eight bits are whole numbers, which 16 bits hold exactly. Such a weight is widened to the
+dtype of the rows when it is multiplied, and each finished sum is multiplied by the scale of its
+output. With ``scales`` of ``None`` nothing of that is compiled.
+
 The rows, outputs and warps of a program do not change the order of any sum. This was compared bit
 by bit on an H100, for both ``mma`` and ``wgmma`` instructions; ``benchmarks/gpu/bits.py`` and the
 tests repeat the comparison.
@@ -65,6 +69,7 @@ def norm_rows(
 def product_at_once(
     x: tl.tensor,
     weight: tl.tensor,
+    scales: tl.tensor | None,
     norm_weight: tl.tensor,
     out: tl.tensor,
     rows: tl.tensor,
@@ -107,6 +112,7 @@ def product_at_once(
         for turn in tl.static_range(turns):
             at = turn * PARTS * DEPTH + lane
             gains += (tl.load(norm_weight + at, mask=at < inputs, other=0.0),)
+    own_scales = scales_of(scales, column, outputs, gated)
     if overlap:
         follow()
     parts: tl.tuple = ()
@@ -135,6 +141,7 @@ def product_at_once(
     other = found
     if gated:
         other = joined(other_sums, tile_rows, tile_outputs)
+    found, other = with_scales(found, other, own_scales, scales, gated)
     found, other = with_ranks(found, other, extra, stacked, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
@@ -143,6 +150,7 @@ def product_at_once(
 def product_in_turns(
     x: tl.tensor,
     weight: tl.tensor,
+    scales: tl.tensor | None,
     out: tl.tensor,
     rows: tl.tensor,
     ranks: tl.tensor,
@@ -167,6 +175,7 @@ def product_in_turns(
     lane = tl.arange(0, PARTS)[:, None] * DEPTH + tl.arange(0, DEPTH)[None, :]
     sums = tl.zeros([PARTS, tile_rows, tile_outputs], tl.float32)
     other_sums = tl.zeros([PARTS, tile_rows, tile_outputs], tl.float32)
+    own_scales = scales_of(scales, column, outputs, gated)
     if overlap:
         follow()
     before = before_product(out, row, rows, column, outputs, added)
@@ -186,6 +195,7 @@ def product_in_turns(
     other = found
     if gated:
         other = joined(other_sums, tile_rows, tile_outputs)
+    found, other = with_scales(found, other, own_scales, scales, gated)
     found, other = with_ranks(found, other, extra, stacked, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
@@ -194,6 +204,7 @@ def product_in_turns(
 def product_in_tiles(
     x: tl.tensor,
     weight: tl.tensor,
+    scales: tl.tensor | None,
     out: tl.tensor,
     rows: tl.tensor,
     ranks: tl.tensor,
@@ -219,6 +230,7 @@ def product_in_tiles(
     zero = tl.zeros([tile_rows, tile_outputs], tl.float32)
     found, other = zero, zero
     sums, other_sums = zero, zero
+    own_scales = scales_of(scales, column, outputs, gated)
     if overlap:
         follow()
     before = before_product(out, row, rows, column, outputs, added)
@@ -243,6 +255,7 @@ def product_in_tiles(
             if gated:
                 other += other_sums
                 other_sums = zero
+    found, other = with_scales(found, other, own_scales, scales, gated)
     found, other = with_ranks(found, other, extra, stacked, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
@@ -251,6 +264,7 @@ def product_in_tiles(
 def product_by_lanes(
     x: tl.tensor,
     weight: tl.tensor,
+    scales: tl.tensor | None,
     out: tl.tensor,
     rows: tl.tensor,
     ranks: tl.tensor,
@@ -273,6 +287,7 @@ def product_by_lanes(
     row = tl.program_id(1) * tile_rows + tl.arange(0, tile_rows)
     sums = tl.zeros([tile_rows, tile_outputs, LANES], tl.float32)
     other_sums = tl.zeros([tile_rows, tile_outputs, LANES], tl.float32)
+    own_scales = scales_of(scales, column, outputs, gated)
     if overlap:
         follow()
     before = before_product(out, row, rows, column, outputs, added)
@@ -286,14 +301,15 @@ def product_by_lanes(
         part = tl.load(place, mask=(row < rows)[:, None, None] & inside, other=0.0)
         mask = (column < outputs)[None, :, None] & inside
         place = weight + column[None, :, None] * inputs + at[None, None, :]
-        sums = part * tl.load(place, mask=mask, other=0.0) + sums
+        sums = part * tl.load(place, mask=mask, other=0.0).to(tl.float32) + sums
         if gated:
             other = tl.load(place + outputs * inputs, mask=mask, other=0.0)
-            other_sums = part * other + other_sums
+            other_sums = part * other.to(tl.float32) + other_sums
     found = tl.sum(sums, axis=2)
     other = found
     if gated:
         other = tl.sum(other_sums, axis=2)
+    found, other = with_scales(found, other, own_scales, scales, gated)
     found, other = with_ranks(found, other, extra, stacked, gated)
     finish(found, other, before, out, row, rows, column, outputs, gated, added)
 
@@ -358,7 +374,7 @@ def _normed(part: tl.tensor, scale: tl.tensor, gain: tl.tensor) -> tl.tensor:
 def dot(part: tl.tensor, weight: tl.tensor, sums: tl.tensor, widen: tl.constexpr) -> tl.tensor:
     if widen:
         part, weight = part.to(tl.float32), weight.to(tl.float32)
-    return tl.dot(part, weight, sums, input_precision="ieee")
+    return tl.dot(part, weight.to(part.dtype), sums, input_precision="ieee")
 
 
 @triton.jit
@@ -373,6 +389,43 @@ def joined(sums: tl.tensor, tile_rows: tl.constexpr, tile_outputs: tl.constexpr)
     first, third = tl.split(even)
     second, fourth = tl.split(odd)
     return ((first + second) + third) + fourth
+
+
+@triton.jit
+def scales_of(
+    scales: tl.tensor | None, column: tl.tensor, outputs: tl.constexpr, gated: tl.constexpr
+) -> tl.tuple:
+    """Return the scales of a tile's outputs, for :func:`with_scales`; of a gate, those of both.
+
+    It is empty where weights have no scales. A program requests them before it waits for the
+    previous launch.
+    """
+    found: tl.tuple = ()
+    if scales is not None:
+        found += (tl.load(scales + column, mask=column < outputs, other=0.0)[None, :],)
+        if gated:
+            other = tl.load(scales + outputs + column, mask=column < outputs, other=0.0)
+            found += (other[None, :],)
+    return found
+
+
+@triton.jit
+def with_scales(
+    found: tl.tensor,
+    other: tl.tensor,
+    own: tl.tuple,
+    scales: tl.tensor | None,
+    gated: tl.constexpr,
+) -> tl.tuple:
+    """Return both products of a tile, times what :func:`scales_of` found.
+
+    Each is rounded here in every kernel: a compiler may fuse a plain product with a later sum.
+    """
+    if scales is not None:
+        found = tl.fma(found, own[0], 0.0)
+        if gated:
+            other = tl.fma(other, own[1], 0.0)
+    return found, other
 
 
 @triton.jit

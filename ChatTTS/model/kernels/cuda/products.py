@@ -8,6 +8,7 @@ compute equal bits. So the number of rows may select the kernel, and no bit of a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import triton
@@ -85,13 +86,14 @@ def product(
     out_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
     ranks: RowRanks | None = None,
+    scales: Tensor | None = None,
 ) -> Tensor:
     """Multiply ``x`` by the transposed ``weight``, with sums in float32.
 
     Args:
         x: [rows, inputs], contiguous.
-        weight: [outputs, inputs], contiguous, in the dtype of ``x``. It is read early: the last
-            launch without overlap must not write it, nor any launch since; see
+        weight: [outputs, inputs], contiguous, in the dtype of ``x`` or in eight bits. It is read
+            early: the last launch without overlap must not write it, nor any launch since; see
             ``dependent_launch.py``.
         norm: weight [inputs], in the dtype of ``x``, and eps of an RMSNorm that is applied to
             ``x`` first; ``norm.py`` describes it. The weight is read early too.
@@ -103,6 +105,8 @@ def product(
         out: [rows, outputs], contiguous; receives the result of a product without ``residual``.
         ranks: the rows at the ranks of their adapters, which add to each product what the ranks
             give. Rows without an adapter keep their bits.
+        scales: float32 [outputs], contiguous, of a ``weight`` of int8, which they multiply; twice
+            as many if ``gated``. They are read early too.
 
     Returns:
         [rows, outputs], which is ``residual`` or ``out`` if given. Each product, the silu, the
@@ -120,20 +124,26 @@ def product(
     if out is None:
         out = x.new_empty(rows, outputs, dtype=out_dtype) if residual is None else residual
     if rows:
-        config = choose_config(weight, rows, normed=norm is not None, gated=gated)
-        added = residual is not None
-        compute(config, x, weight, out, norm=norm, gated=gated, added=added, ranks=ranks)
+        config = choose_config(weight, rows, x.dtype, normed=norm is not None, gated=gated)
+        how: dict[str, Any] = {"gated": gated, "added": residual is not None}
+        compute(config, x, weight, out, norm=norm, **how, ranks=ranks, scales=scales)
     return out
 
 
-def choose_config(weight: Tensor, rows: int, *, normed: bool, gated: bool) -> KernelConfig:
+def choose_config(
+    weight: Tensor, rows: int, dtype: torch.dtype, *, normed: bool, gated: bool
+) -> KernelConfig:
     """Return the fastest kernel and settings for so many rows, as measured on an H100.
 
     All choices compute equal bits.
+
+    Args:
+        dtype: of the rows. Of weights in eight bits nothing was measured; they take what weights in
+            this dtype take.
     """
     stacked, inputs = weight.shape
     outputs = stacked // 2 if gated else stacked
-    if weight.element_size() > 2:
+    if dtype.itemsize > 2:
         return KernelConfig(product_by_lanes, 4 if rows <= 4 else 8, 8, 4)
     at_once = _at_once(rows, inputs, normed=normed, gated=gated)
     held = inputs <= _MAX_NORMED if normed else rows <= _FEW_ROWS or inputs <= _MAX_NORMED
@@ -142,7 +152,10 @@ def choose_config(weight: Tensor, rows: int, *, normed: bool, gated: bool) -> Ke
     room = _HELD_BYTES_OF_LARGE if known in _LARGE else _HELD_BYTES
     if rows <= few and held and _bytes_at_once(at_once, inputs, gated=gated) <= room:
         return at_once
-    tile_rows, tile_outputs = (64, 32) if known < _OTHER_UNITS else (32, 64)
+    # On 9.0 four warps multiply a tall tile together. Of weights in eight bits they take the inputs
+    # in another order than one warp does.
+    is_tall = known < _OTHER_UNITS and weight.dtype is not torch.int8
+    tile_rows, tile_outputs = (64, 32) if is_tall else (32, 64)
     if triton.cdiv(rows, tile_rows) * triton.cdiv(outputs, tile_outputs) >= _MANY_TILES:
         return KernelConfig(product_in_tiles, tile_rows, tile_outputs, 4, 4)
     if rows <= _NORM_ROWS:
@@ -185,6 +198,7 @@ def compute(
     gated: bool,
     added: bool,
     ranks: RowRanks | None = None,
+    scales: Tensor | None = None,
 ) -> None:
     """Compute :func:`product` into ``out`` as ``config`` says.
 
@@ -197,6 +211,7 @@ def compute(
         gated: whether the first half of ``weight`` is a gate.
         added: whether to add to ``out`` instead of overwriting it.
         ranks: what adapters add to; ``None`` if no row has one.
+        scales: of a ``weight`` in eight bits.
     """
     rows, inputs = x.shape
     outputs = out.shape[1]
@@ -212,6 +227,7 @@ def compute(
     given = {
         "x": x,
         "weight": weight,
+        "scales": scales,
         "out": out,
         "rows": rows,
         "inputs": inputs,
@@ -246,12 +262,15 @@ def product_torch(
     out_dtype: torch.dtype | None = None,
     out: Tensor | None = None,
     ranks: RowRanks | None = None,
+    scales: Tensor | None = None,
 ) -> Tensor:
     """Compute :func:`product` in plain torch."""
     if norm is not None:
         x = rms_norm_torch(x, *norm)
     dtype = (out_dtype or x.dtype) if residual is None else residual.dtype
     wide = x.float() @ weight.float().T
+    if scales is not None:
+        wide *= scales
     found = (wide if ranks is None else add_ranks_torch(wide, ranks)).to(dtype)
     if gated:
         found = swiglu_torch(found)

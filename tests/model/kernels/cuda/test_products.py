@@ -171,7 +171,9 @@ def test_a_way_for_every_number_of_rows() -> None:
 
     def kernels(outputs: int, inputs: int, dtype: torch.dtype, *, normed: bool) -> list[str]:
         weight = torch.empty(outputs, inputs, dtype=dtype, device=DEVICE)
-        configs = (choose_config(weight, rows, normed=normed, gated=False) for rows in (1, 40, 200))
+        configs = (
+            choose_config(weight, rows, dtype, normed=normed, gated=False) for rows in (1, 40, 200)
+        )
         return [config.kernel.fn.__name__.removeprefix("product_") for config in configs]
 
     half = torch.float16

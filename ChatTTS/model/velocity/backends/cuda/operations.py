@@ -21,6 +21,7 @@ from ....kernels.cuda.prompt_attention import attend_prompts
 from ....kernels.cuda.rotary import rotate_and_store
 from ....kernels.cuda.swiglu import swiglu
 from ....kernels.cuda.text_attention import attend_text
+from ....kernels.eight_bits import rounded_weights
 from ....llama.config import LlamaShape
 from ....llama.rotary import rotary_tables
 from ....llama.shard import Shard
@@ -40,11 +41,13 @@ class TritonMatrix:
     """A matrix [outputs, inputs], contiguous.
 
     Attributes:
+        scales: float32 [outputs], of weights in eight bits, or ``None``.
         low: what adapters add to it, or ``None``.
         gated: it stacks a gate and the matrix that the gate is for.
     """
 
     weight: Tensor
+    scales: Tensor | None
     low: LowRanks | None
     gated: bool = False
 
@@ -95,6 +98,7 @@ class TritonOperations:
         shard: the rank; by default it is the only one.
         adapters: those that rows may have; none if there are several ranks.
         eight_bits: keep keys and values in eight bits; the head size is a multiple of 4.
+        rounds_weights: keep matrices in eight bits, with a scale for each output.
 
     Attributes:
         batch_invariant: as given.
@@ -114,8 +118,9 @@ class TritonOperations:
         shard: Shard | None = None,
         adapters: Sequence[Adapter] = (),
         eight_bits: bool = False,
+        rounds_weights: bool = False,
     ) -> None:
-        self.eight_bits = eight_bits
+        self.eight_bits, self.rounds_weights = eight_bits, rounds_weights
         self.shape, self.shard, self.device = shape, shard or Shard(shape), device
         cosines, sines = (table.to(device).contiguous() for table in rotary_tables(shape))
         self._embed, self._rotary = embed, (cosines, sines)
@@ -125,7 +130,9 @@ class TritonOperations:
     def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
         def matrix(name: str, weight: Tensor, *, gated: bool = False) -> TritonMatrix:
             low = pack_adapters(self._adapters, self.shape, index, name, self.device)
-            return TritonMatrix(weight, low, gated)
+            if self.rounds_weights:
+                return TritonMatrix(*rounded_weights(weight), low, gated)
+            return TritonMatrix(weight, None, low, gated)
 
         return LayerMatrices(
             qkv=matrix("qkv", layer.qkv),
@@ -168,22 +175,32 @@ class TritonOperations:
         residual: Tensor | None = None,
         out: Tensor | None = None,
     ) -> Tensor:
-        weight = matrix.weight
+        weight, scales = matrix.weight, matrix.scales
         low = None if adapters is None else matrix.low
         if isinstance(x, ContextSplits):
-            if low is None and residual is not None and self._takes_kernel(len(x.sums)):
-                return product_of_splits(x, weight, residual)
-            x = x.merged(weight.dtype).flatten(1)
+            assert residual is not None  # splits are for the output projection alone
+            if low is None and self._takes_kernel(len(x.sums)):
+                return product_of_splits(x, weight, residual, scales)
+            x = x.merged(residual.dtype).flatten(1)
         ranks = None
         if low is not None and adapters is not None:
             ranks = to_ranks(x, low, adapters, norm=norm)
         gated = matrix.gated
         if ranks is None and not self._takes_kernel(len(x)):
             return library_product(x, weight, norm=norm, residual=residual, gated=gated, out=out)
-        return product(x, weight, norm=norm, residual=residual, gated=gated, out=out, ranks=ranks)
+        return product(
+            x,
+            weight,
+            norm=norm,
+            residual=residual,
+            gated=gated,
+            out=out,
+            ranks=ranks,
+            scales=scales,
+        )
 
     def _takes_kernel(self, rows: int) -> bool:
-        return self.batch_invariant or rows <= SKINNY_ROWS
+        return self.batch_invariant or self.rounds_weights or rows <= SKINNY_ROWS
 
     def attend(
         self,

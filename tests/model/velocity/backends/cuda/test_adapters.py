@@ -42,8 +42,11 @@ STEPS = 6
 
 @pytest.fixture(scope="module")
 def adapters(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """One on all projections, and a small one on some."""
-    folder = tmp_path_factory.mktemp("adapters")
+    return save_two(tmp_path_factory.mktemp("adapters"))
+
+
+def save_two(folder: Path) -> dict[str, Path]:
+    """Save one on all projections, and a small one on some."""
     return {
         "anna": save_adapter(folder / "anna", shape_of(), 1, 6),
         "bert": save_adapter(folder / "bert", shape_of(), 2, 3, {"k_proj", "up_proj", "down_proj"}),

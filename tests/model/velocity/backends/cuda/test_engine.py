@@ -129,16 +129,23 @@ def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "dtype", "cache"),
+    ("name", "dtype", "eight_bits"),
     [
-        ("model-a", "float32", "auto"),
-        ("model-a", "bfloat16", "auto"),
-        ("model-b", "bfloat16", "auto"),
-        ("model-a", "bfloat16", "int8"),
+        ("model-a", "float32", {}),
+        ("model-a", "bfloat16", {}),
+        ("model-b", "bfloat16", {}),
+        ("model-a", "bfloat16", {"kv_cache_dtype": "int8"}),
+        ("model-b", "bfloat16", {"quantization": "int8"}),
+    ],
+    ids=[
+        "float32-model-a",
+        "bfloat16-model-a",
+        "bfloat16-model-b",
+        *(f"bfloat16-{name}-in-eight-bits" for name in ("model-a-cache", "model-b-weights")),
     ],
 )
 def test_bits_of_compiled_kernels(
-    monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, cache: str
+    monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, eight_bits: dict[str, Any]
 ) -> None:
     """Sequences alone, together, in parts, and in larger steps have equal codes and vectors."""
     _need_compiled_kernels()
@@ -149,7 +156,7 @@ def test_bits_of_compiled_kernels(
         make_data(2, length=18, hidden=hidden),
     ]
     sizes: dict[str, Any] = {"model": DATA / name, "max_num_batched_tokens": 32, "dtype": dtype}
-    sizes |= {"device": str(DEVICE), "kv_cache_dtype": cache}
+    sizes |= {"device": str(DEVICE), **eight_bits}
     take_triton(monkeypatch, late=True)
     # Prompts are read in tiles, although so few would not be.
     monkeypatch.setattr(prompt_attention, "MIN_PROGRAMS", 1)

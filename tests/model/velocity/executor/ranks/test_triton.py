@@ -93,19 +93,24 @@ def test_no_request_waits_for_a_compilation(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("sizes", "name", "dtype"),
+    ("sizes", "name", "dtype", "quantization"),
     [
-        ((2, 1), "model-a", "bfloat16"),
-        ((3, 1), "model-b", "float32"),
-        ((2, 2), "model-a", "float32"),
+        ((2, 1), "model-a", "bfloat16", None),
+        ((3, 1), "model-b", "float32", None),
+        ((2, 2), "model-a", "float32", None),
+        ((3, 1), "model-b", "bfloat16", "int8"),
     ],
     ids=str,
 )
 def test_bits_of_compiled_kernels(
-    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int], name: str, dtype: str
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: tuple[int, int],
+    name: str,
+    dtype: str,
+    quantization: str | None,
 ) -> None:
     if not (EMULATED or torch.cuda.is_available()):
         pytest.skip("needs compiled kernels: tests/ptx runs it")
     # In the emulator the launches before the first request take most of the time.
     monkeypatch.setattr(Worker, "_launch_all", lambda worker, cache: None)
-    compare(sizes, name, 2, dtype=dtype)
+    compare(sizes, name, 2, dtype=dtype, quantization=quantization)

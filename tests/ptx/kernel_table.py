@@ -20,7 +20,7 @@ _HEAD = """\
 What Triton {triton} and its ptxas make of each kernel, at the published sizes in bfloat16: for each
 compute capability the instructions of the PTX, the registers of a thread, KiB of shared memory of a
 program, and bytes of a thread that are spilled. A kernel with several configurations stands for the
-largest, which in attention is that of keys and values in eight bits.
+largest, which is often that of numbers in eight bits.
 `python -m tests.ptx.kernel_table` writes this page; no GPU is needed.
 
 The tests run the PTX of 8.0, 9.0 and 12.0, and in bfloat16 that of 8.6 and 8.9, in an emulator

@@ -238,6 +238,16 @@ def test_a_tiny_step_of_text_is_counted() -> None:
 
 @needs_emulator
 @pytest.mark.thorough
+def test_weights_in_eight_bits_are_half_of_what_is_fetched_ahead() -> None:
+    gpt, steps = TINY.gpt, step_model.count_steps(90, TINY, int8_weights=True)
+    layer = gpt.hidden_size * (4 * gpt.hidden_size + 3 * gpt.intermediate_size)
+    for own in steps.values():
+        ahead = sum(count * launch.ahead for count, launch in own.launches)
+        assert ahead == gpt.num_hidden_layers * layer
+
+
+@needs_emulator
+@pytest.mark.thorough
 def test_the_model_agrees_with_the_h100_that_was_measured() -> None:
     """The constants came from this run; since then the kernels may only have become faster."""
     file = Path(step_model.__file__).parents[1] / "results" / "gpu-nvidia-h100-80gb-hbm3.json"

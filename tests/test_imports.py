@@ -68,7 +68,7 @@ RULES = [
         (
             *within(
                 "ChatTTS",
-                "core cli text audio serving pipeline voices loading found_files compat",
+                "core cli text audio serving pipeline voices loading compat",
             ),
             *within("ChatTTS.checkpoints", "assets hashes caches"),
         ),

@@ -22,7 +22,6 @@ checkpoints weights
 audio
 model
 pipeline
-found_files
 loading
 compat
 voice_learning

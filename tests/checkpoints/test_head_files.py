@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from ChatTTS import found_files
 from ChatTTS.checkpoints.assets import AssetFolder, Origin
 from ChatTTS.checkpoints.hashes import verify
 from ChatTTS.config import AlignmentHeads, Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
-from ChatTTS.found_files import found_heads
+from ChatTTS.loading import found_files
+from ChatTTS.loading.found_files import found_heads
 from ChatTTS.pipeline.alignment.head_scores import HeadChoice, Score, ScoredHead
 from ChatTTS.utils.folders import cache_folder
 from ChatTTS.utils.kept_files import KeptFolder

@@ -33,7 +33,8 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
         import triton  # noqa: F401  imported by the kernels, of which none is launched
     except ImportError as error:
         raise SystemExit("a simulated GPU needs Triton: pip install triton") from error
-    from ChatTTS import loading
+    from ChatTTS.loading import model as loading
+    from ChatTTS.loading import synthesizers
     from ChatTTS.model import gpt
     from ChatTTS.model.cuda import failures, graphs
     from ChatTTS.model.cuda.driver import wait_by
@@ -60,14 +61,14 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
     on_gpu = property(lambda args: limits.fget(dataclasses.replace(args, device="cuda")))
     replace(EngineArgs, "_limits", on_gpu)
     replace(loading, "MAX_FRAMES", MAX_FRAMES_ON_GPU)
-    replace(loading, "_synthesizers", partial(_synthesizers, loading))
+    replace(loading, "load_synthesizers", partial(_synthesizers, synthesizers))
 
     # Launches.
     def recorder(stream: SimulatedStream, *_: Any, **__: Any) -> SimulatedRecorder:
         return SimulatedRecorder(stream, times)
 
     replace(graphs, "CudaRecorder", partial(recorder, engine))
-    replace(loading, "CudaRecorder", partial(recorder, decoder))
+    replace(synthesizers, "CudaRecorder", partial(recorder, decoder))
     # Voices with alignment heads would get none.
     replace(TextAttention, "launch", lambda *_: None)
     work, hops = CudaStreamingDecoder._work, WeakKeyDictionary[CudaStreamingDecoder, int]()
@@ -142,14 +143,14 @@ def _replace(put: Put, owner: Any, name: str, new: Any) -> None:
 
 
 def _synthesizers(
-    loading: Any, decoder: Any, dvae: Any, vocos: Any, placement: Any, *_: Any, **__: Any
+    module: Any, decoder: Any, dvae: Any, vocos: Any, placement: Any, *_: Any, **__: Any
 ) -> Any:
-    """As ``loading._synthesizers`` on CUDA."""
+    """As ``load_synthesizers`` of ``ChatTTS.loading.synthesizers`` on CUDA."""
     # Operators run on the host for launches that are not recorded, as those of torch.
-    operations = loading.TORCH_OPERATIONS
-    layers = loading.cuda_layers(loading.vocoder_layers(vocos), operations, placement.dtype)
-    decoders = loading._cuda_decoders(decoder, dvae, layers, operations, placement)
+    operations = module.TORCH_OPERATIONS
+    layers = module.cuda_layers(module.vocoder_layers(vocos), operations, placement.dtype)
+    decoders = module._cuda_decoders(decoder, dvae, layers, operations, placement)
     return tuple(
-        loading.Synthesizer(mel, vocos, each)
+        module.Synthesizer(mel, vocos, each)
         for mel, each in zip((decoder, dvae), decoders, strict=True)
     )

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 import torch
 
-from ChatTTS import loading
 from ChatTTS.errors import ConfigError
+from ChatTTS.loading import synthesizers as loading
 from ChatTTS.model.cuda.graphs import Recorder
 from ChatTTS.model.devices.placement import Placement
 from ChatTTS.model.dvae import DVAE
@@ -31,7 +31,7 @@ def load_synthesizers(
     monkeypatch.setattr(loading, "CudaRecorder", lambda device, advice: recorder())
     monkeypatch.setattr(loading, "_RECORDED_FIRST", (1,))
     cuda = torch.device("cuda")
-    return loading._synthesizers(
+    return loading.load_synthesizers(
         modules(True)[0],
         cast(DVAE, modules(False)[0]),
         vocoder,

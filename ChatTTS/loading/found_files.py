@@ -16,16 +16,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from .checkpoints.assets import AssetFolder
-from .config import AlignmentHeads, Config, GPTConfig, checked_heads
-from .errors import AssetError, ConfigError, shown
-from .pipeline.alignment.head_scores import HeadChoice, Score
-from .pipeline.found import Found
-from .pipeline.speech_lengths import Pace, SpeechLengths
-from .utils.kept_files import KeptFolder, writing_whole
-from .utils.untrusted import LONGEST_JSON, parse_json, read_json
-from .weights.fingerprint import fingerprint
-from .weights.tensor_file import TensorFile
+from ..checkpoints.assets import AssetFolder
+from ..config import AlignmentHeads, Config, GPTConfig, checked_heads
+from ..errors import AssetError, ConfigError, shown
+from ..pipeline.alignment.head_scores import HeadChoice, Score
+from ..pipeline.found import Found
+from ..pipeline.speech_lengths import Pace, SpeechLengths
+from ..utils.kept_files import KeptFolder, writing_whole
+from ..utils.untrusted import LONGEST_JSON, parse_json, read_json
+from ..weights.fingerprint import fingerprint
+from ..weights.tensor_file import TensorFile
 
 logger = logging.getLogger(__name__)
 

@@ -116,7 +116,8 @@ class Chat(ScriptCalls):
             use_flash_attn: use flash-attn, where it is installed, on CUDA in half precision.
             use_vllm: ``True`` for the velocity engine, ``False`` for the standard one; by default
                 velocity, where it is faster here and does what the other arguments ask for.
-            experimental: use the accelerated Llama.
+            experimental: use Triton kernels on CUDA, which are velocity's; without effect, since
+                velocity is the default where they run.
             enable_cache: ``False`` computes without a KV cache, slowly, for reference.
             dtype: ``float32``, ``bfloat16``, ``float16``, ``auto`` (a dtype that is fast on the
                 device), or ``int8`` (velocity only: weights in eight bits, the rest as ``auto``).

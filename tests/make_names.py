@@ -31,8 +31,6 @@ ChatTTS.config: Config
 ChatTTS.config.config: Config
 ChatTTS.core: Chat
 ChatTTS.model: DVAE Embed GPT Speaker Tokenizer gen_logits
-ChatTTS.model.cuda: TELlamaModel
-ChatTTS.model.cuda.te_llama: TELlamaModel
 ChatTTS.model.dvae: ConvNeXtBlock DVAE DVAEDecoder GFSQ MelSpectrogramFeatures
 ChatTTS.model.embed: Embed
 ChatTTS.model.gpt: GPT

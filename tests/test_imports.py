@@ -242,7 +242,6 @@ KERNELS = ("ChatTTS.model.kernels.cuda",)
 # Modules built on the kernels, which are imported only where kernels can run.
 ON_KERNELS = (
     *KERNELS,
-    "ChatTTS.model.standard.accelerated_llama",
     f"{VELOCITY}.backends.cuda",
 )
 

@@ -13,7 +13,6 @@ from types import ModuleType
 MOVED: Mapping[str, str] = {
     "ChatTTS.mark": "ChatTTS.audio.mark",
     "ChatTTS.norm": "ChatTTS.compat.norm",
-    "ChatTTS.model.cuda.te_llama": "ChatTTS.model.standard.accelerated_llama",
     "ChatTTS.model.velocity.llama": "ChatTTS.compat.velocity_llama",
     "ChatTTS.model.velocity.sampler": "ChatTTS.model.velocity.loaded_model",
     "ChatTTS.model.velocity.sampling_params": "ChatTTS.model.sampling_params",

@@ -48,7 +48,7 @@ class EngineOptions:
 def asks_for_standard(options: EngineOptions, placement: Placement) -> bool:
     """Return whether only the standard engine does what the caller asks for."""
     compiles = options.compile and placement.device.type == "cuda"
-    return compiles or options.experimental or not options.enable_cache
+    return compiles or not options.enable_cache
 
 
 def asks_for_velocity(options: EngineOptions, placement: Placement) -> bool:

@@ -28,8 +28,7 @@ NOT_FINITE = (
 )
 NO_ATTENTION = (
     "the kernels of this engine do not give attention, from which the times of words are found: "
-    "load without experimental, or with use_vllm and without tensor_parallel_size, "
-    "pipeline_parallel_size and distributed_executor_backend"
+    "load without tensor_parallel_size, pipeline_parallel_size and distributed_executor_backend"
 )
 
 

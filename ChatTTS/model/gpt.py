@@ -17,7 +17,6 @@ from ..utils.device_loop import DeviceLoop
 from ..utils.fair_lock import ComputeLock, FairLock, NoLock
 from ..utils.locks import new_lock
 from .cuda.recording_thread import Recordable
-from .cuda.support import why_no_kernels
 from .devices.placement import Placement
 from .embed import Embed, load_embed
 from .engine_choice import (
@@ -206,7 +205,7 @@ def _velocity(
 
     for name in ("compile", "use_flash_attn", "experimental"):
         if getattr(options, name):
-            is_usual = name == "compile" and options.use_vllm is None
+            is_usual = name != "use_flash_attn" and options.use_vllm is None
             logger.log(
                 logging.DEBUG if is_usual else logging.WARNING,
                 "%s=True is not used: the velocity engine has its own kernels",
@@ -264,9 +263,7 @@ def _standard_engine(
         )
     embed = load_embed(embed_weights, config.embed, placement)
     _explain(options)
-    model, observed, new_cache = _accelerated(shape, weights, placement, options) or _plain(
-        shape, weights, placement, options
-    )
+    model, observed, new_cache = _llama(shape, weights, placement, options)
     adapters = None
     if options.adapters:
         read = [read_adapter(path, name, shape) for name, path in options.adapters.items()]
@@ -286,15 +283,15 @@ def _standard_engine(
     )
 
 
-# A Llama; its module that is not compiled, if its heads give attention; and a function that makes
-# the KV cache of a batch for it.
-_Llama = tuple[Callable[..., Any], torch.nn.Module | None, Callable[[], Any]]
-
-
-def _plain(
+def _llama(
     shape: LlamaShape, weights: Path, placement: Placement, options: EngineOptions
-) -> _Llama:
-    """Load transformers' own Llama."""
+) -> tuple[Callable[..., Any], torch.nn.Module, Callable[[], Any]]:
+    """Load transformers' Llama.
+
+    Returns:
+        The Llama, its module that is not compiled, whose heads give attention, and a function that
+        makes the KV cache of a batch for it.
+    """
     from transformers import DynamicCache
 
     from .standard.kv_cache import GrowingCache
@@ -310,35 +307,6 @@ def _plain(
         # since Python code changes the counters there.
         return _compiled(llama), llama, DynamicCache
     return llama, llama, GrowingCache
-
-
-def _accelerated(
-    shape: LlamaShape, weights: Path, placement: Placement, options: EngineOptions
-) -> _Llama | None:
-    """Load the Llama on Triton kernels; return ``None`` if it is not wanted or cannot work."""
-    if not options.experimental:
-        return None
-    reason = (
-        why_no_kernels(placement.device, shape.head_dim)
-        if placement.device.type == "cuda"
-        else f"the accelerated Llama needs CUDA, not {placement.device.type}"
-    )
-    if reason is None and options.adapters:
-        reason = "the accelerated Llama takes no adapters"
-    if reason is None:
-        from .standard.accelerated_llama import load_te_llama
-
-        try:
-            model = load_te_llama(weights, shape, placement.device, placement.dtype)
-        except (ConfigError, EngineUnavailableError) as error:
-            reason = str(error)
-        else:
-            for name in ("compile", "use_flash_attn"):
-                if getattr(options, name):
-                    logger.warning("%s=True is not used: experimental=True has its kernels", name)
-            return model, None, model.new_cache
-    logger.warning("experimental=True is not used: %s", reason)
-    return None
 
 
 def _attention(options: EngineOptions, placement: Placement) -> str:
@@ -362,6 +330,11 @@ def _attention(options: EngineOptions, placement: Placement) -> str:
 
 def _explain(options: EngineOptions) -> None:
     """Warn of options that have no effect on the standard engine."""
+    if options.experimental:
+        logger.warning(
+            "experimental=True is not used: velocity has the kernels for a GPU; load without "
+            "use_vllm=False"
+        )
     if options.kv_memory is not None:
         logger.warning("kv_memory is not used: the standard engine's cache grows as it needs")
     if options.batch_invariant:

@@ -80,7 +80,6 @@ FULL = Scale(
     # The last two hold every backend against one contract.
     tests=(
         "**/cuda/test_*.py",
-        "model/standard/test_accelerated_llama.py",
         "model/synthesis/test_cuda_decoder.py",
         "model/synthesis/test_streaming_decoder.py",
         "model/velocity/backends/torch/test_sampler.py",

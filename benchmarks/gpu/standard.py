@@ -1,4 +1,4 @@
-"""Time the standard path on the GPU, with transformers' Llama and with the accelerated Llama.
+"""Time the standard path on the GPU, on transformers' Llama.
 
 If the published package is not installed, transformers' Llama with this package's heads and
 sampling replaces it in the comparison, since its standard path consists of the same parts.
@@ -18,7 +18,6 @@ from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.embed import Embed, load_embed
 from ChatTTS.model.generation import Cancellation, GenerationRequest
 from ChatTTS.model.llama.config import llama_config, read_llama_shape
-from ChatTTS.model.standard.accelerated_llama import load_te_llama
 from ChatTTS.model.standard.engine import StandardEngine, load_llama
 from ChatTTS.model.standard.kv_cache import GrowingCache
 from ChatTTS.utils.fair_lock import NoLock
@@ -61,11 +60,7 @@ def _load(asset: Path, scale: Scale, dtype: str) -> tuple[Embed, dict[str, Llama
     embed = load_embed(asset / "Embed.safetensors", sizes.embed, placement)
     file = asset / "gpt" / "model.safetensors"
     plain = load_llama(llama_config(shape), file, placement.device, placement.dtype)
-    fast = load_te_llama(file, shape, placement.device, placement.dtype)
-    return embed, {
-        "transformers": (plain, GrowingCache),
-        "accelerated": (fast, fast.new_cache),
-    }
+    return embed, {"transformers": (plain, GrowingCache)}
 
 
 def _llama_steps(llama: Llama, embed: Embed, streams: int, task: Task) -> list[float]:
@@ -104,7 +99,7 @@ def _path_steps(llama: Llama, embed: Embed, streams: int, scale: Scale) -> list[
     engine = StandardEngine(
         model,
         embed,
-        observed=None,
+        observed=model,
         end_of_text=0,
         max_positions=scale.gpt.max_position_embeddings,
         new_cache=new_cache,

@@ -61,7 +61,7 @@ def test_the_callers_logger_is_used(tmp_path: Path, caplog: pytest.LogCaptureFix
     ("option", "word"),
     [
         ({"use_vllm": False, "use_flash_attn": True}, "CUDA"),
-        ({"experimental": True}, "CUDA"),
+        ({"use_vllm": False, "experimental": True}, "without use_vllm=False"),
         ({"use_vllm": False, "kv_memory": "1GB"}, "kv_memory"),
         ({"use_vllm": False, "batch_invariant": True}, "velocity"),
         ({"coef": "一"}, "coef"),

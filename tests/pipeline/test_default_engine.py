@@ -57,11 +57,18 @@ def test_a_plain_script_runs_on_velocity(chat: Chat, standard: Chat) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"use_vllm": False}, {"experimental": True}, {"enable_cache": False}],
+    [{"use_vllm": False}, {"enable_cache": False}],
     ids=str,
 )
 def test_scripts_that_want_the_standard_engine_get_it(options: dict[str, Any]) -> None:
     assert isinstance(load(**options).gpt.engine, StandardEngine)
+
+
+def test_the_kernels_that_experimental_asks_for_are_those_of_velocity(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert isinstance(load(experimental=True).gpt.engine, VelocityGenerator)
+    assert "experimental" not in caplog.text
 
 
 def test_compiling_is_for_cuda(caplog: pytest.LogCaptureFixture) -> None:

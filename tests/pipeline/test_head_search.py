@@ -139,7 +139,10 @@ def test_an_engine_without_attention_says_so(standard: Chat) -> None:
         def generate(self, *_: Any) -> Any:
             raise EngineUnavailableError(NO_ATTENTION)
 
-    with Silent(standard), pytest.raises(EngineUnavailableError, match="without experimental"):
+    with (
+        Silent(standard),
+        pytest.raises(EngineUnavailableError, match="without tensor"),
+    ):
         alignment_heads(loaded(standard), Cancellation(), show=False)
 
 

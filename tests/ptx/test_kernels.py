@@ -77,13 +77,6 @@ def test_no_bit_depends_on_the_batch_in_bfloat16(capability: int, model: str) ->
 
 
 @pytest.mark.slow
-def test_no_bit_of_the_standard_path_depends_on_the_batch() -> None:
-    file = "tests/model/standard/test_accelerated_llama.py"
-    printed = run_tests(90, file, "-k", "test_bits_of_compiled_kernels", races=False)
-    assert _launches(printed) > 100
-
-
-@pytest.mark.slow
 def test_products_of_rows_with_adapters() -> None:
     assert _launches(run_tests(90, "tests/model/kernels/cuda/test_low_rank.py")) > 100
 

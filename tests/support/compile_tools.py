@@ -44,7 +44,6 @@ from ChatTTS.model.llama.weights import LayerWeights
 from ChatTTS.model.lora.adapter import Adapter, LowRank
 from ChatTTS.model.sampling import Draw
 from ChatTTS.model.sampling_params import SamplingParams
-from ChatTTS.model.standard.accelerated_llama import BLOCK_SIZE, TELlamaModel
 from ChatTTS.model.synthesis.cuda_decoder import CudaStreamingDecoder
 from ChatTTS.model.synthesis.cuda_layers import cuda_layers
 from ChatTTS.model.synthesis.launch_shapes import LaunchShapes
@@ -219,7 +218,6 @@ def launch_little(dtype: torch.dtype) -> None:
         llama.forward(_prompt(128, PUBLISHED, 32), llama.new_pool(4))
     _products(dtype)
     _draws()
-    _standard_path(PUBLISHED, dtype, (20,))
     _audio_decoder(dtype)
 
 
@@ -231,7 +229,6 @@ def launch_published(dtype: torch.dtype) -> None:
     for rounds in (False, True):
         given = {"batch_invariant": True, "adapted": True, "rounds_weights": rounds}
         _steps(PUBLISHED, 32, dtype, ROWS, **given)
-    _standard_path(PUBLISHED, dtype, (1, 3, 40))
     _draws()
     _audio_decoder(dtype)
 
@@ -311,23 +308,6 @@ def _adapter(shape: LlamaShape) -> Adapter:
             for name, (outputs, inputs) in sizes
         },
     )
-
-
-def _standard_path(shape: LlamaShape, dtype: torch.dtype, batches: tuple[int, ...]) -> None:
-    """Launch prompts and decode steps of ``experimental=True``."""
-    operations = TritonOperations(shape, None, torch.device("cpu"), batch_invariant=True)
-    final_norm = torch.zeros(shape.hidden_size, dtype=dtype)
-    llama = Llama([_layer(shape, dtype)], final_norm, operations, BLOCK_SIZE)
-    model = TELlamaModel(llama, shape.max_position_embeddings, EagerRecorder())
-    for rows in batches:
-        for new in (7, 1):
-            model(
-                inputs_embeds=torch.zeros(rows, new, shape.hidden_size, dtype=dtype),
-                attention_mask=torch.ones(rows, new),
-                position_ids=torch.arange(new).expand(rows, new),
-                past_key_values=None,
-                use_cache=True,
-            )
 
 
 def _draws() -> None:

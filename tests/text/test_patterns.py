@@ -20,7 +20,6 @@ from .test_readings import KINDS, rows
 OPTIONAL = (
     "ChatTTS.serving.replicas.on_ray",
     "ChatTTS.model.kernels.cuda",
-    "ChatTTS.model.standard.accelerated_llama",
     "ChatTTS.model.velocity.backends.cuda",
 )
 REPETITIONS = 1000

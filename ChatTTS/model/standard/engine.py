@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...config import checked_heads
-from ...errors import AssetError, EngineUnavailableError, GenerationError
+from ...errors import AssetError, GenerationError
 from ...utils.fair_lock import ComputeLock
 from ...utils.openmp import at_most
 from ...weights.tensor_file import TensorFile
@@ -29,7 +29,6 @@ from ...weights.tensors import load_module
 from ..draws import Pass
 from ..embed import Embed
 from ..generation import (
-    NO_ATTENTION,
     NOT_FINITE,
     Cancellation,
     Delta,
@@ -100,21 +99,25 @@ class StandardEngine:
         embed: embeddings and heads, with the device and dtype of ``model``.
         end_of_text: the id that ends a text answer.
         max_positions: the most positions that the model can read.
-        observed: the module of ``model`` that is not compiled, whose heads give attention; ``None``
-            if they cannot.
+        observed: the module of ``model`` that is not compiled, whose heads give attention.
         new_cache: makes the KV cache of a batch. If it returns ``None``, each step computes
             all positions again, for reference.
         compute_lock: held during a step, as by all work that needs the same cores.
         adapters: those on ``model``, if there are any.
         max_threads: threads of torch's operators in a step; ``None`` leaves them as they are.
+
+    Attributes:
+        gives_attention: whether requests may have alignment heads.
     """
+
+    gives_attention = True
 
     def __init__(
         self,
         model: Callable[..., Any],
         embed: Embed,
         *,
-        observed: Any | None,
+        observed: Any,
         end_of_text: int,
         max_positions: int,
         new_cache: Callable[[], Any],
@@ -123,7 +126,7 @@ class StandardEngine:
         max_threads: int | None = None,
     ) -> None:
         self.model = model
-        self._cache_keyword = cache_keyword(model if observed is None else observed)
+        self._cache_keyword = cache_keyword(observed)
         self._max_threads = max_threads
         self._adapters = adapters
         self.embed = embed
@@ -137,11 +140,6 @@ class StandardEngine:
     def device(self) -> torch.device:
         """The device of the model."""
         return self.embed.code.weight.device
-
-    @property
-    def gives_attention(self) -> bool:
-        """Return whether requests may have alignment heads."""
-        return self.observed is not None
 
     @property
     def adapters(self) -> Adapters:
@@ -159,8 +157,6 @@ class StandardEngine:
         Raises:
             TextError: a prompt leaves no room for an answer.
             ConfigError: the model has no such alignment head, or no such adapter is loaded.
-            EngineUnavailableError: a request has alignment heads, and the model's kernels do not
-                give attention.
             GenerationError: the model's logits are not finite (with any step).
         """
         check_single(requests)
@@ -168,8 +164,6 @@ class StandardEngine:
             check_length(request.prompt, self.max_positions)
             check_known(request.adapter, self.adapters)
             if request.alignment_heads:
-                if self.observed is None:
-                    raise EngineUnavailableError(NO_ATTENTION)
                 checked_heads(request.alignment_heads, self.observed.config)
         return self._generate(requests, cancelled)
 
@@ -256,7 +250,6 @@ class StandardEngine:
         wanted = {pair for each in batch.running for pair in each.request.alignment_heads}
         if not wanted:
             return None
-        assert self.observed is not None
         return HeadAttention(self.observed, tuple(sorted(wanted)), keeps_keys=cache is not None)
 
     def _forward(

@@ -9,17 +9,13 @@ from typing import Any
 
 import pytest
 
-from ChatTTS.core import Chat
 from ChatTTS.model.cuda import graphs
-from ChatTTS.model.standard import accelerated_llama as te_llama
 from ChatTTS.model.velocity.backends.cuda import machine
 from ChatTTS.model.velocity.worker import Worker
 
-from .....support.chat_tools import LIVELY, TEXT
 from .....support.cuda_twins import KERNELS, USERS, use_twins
 from .....support.recorder_tools import EagerRecorder
 from .....support.velocity_fakes import Joined, run_all
-from ....standard.test_accelerated_llama import CPU, load_on, with_te_llama
 from .test_engine import make_engine, make_requests, take_triton
 
 
@@ -78,8 +74,7 @@ def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
             return super().record(guarded, warm_up)
 
     monkeypatch.setattr(graphs, "CudaRecorder", lambda *_, **__: Recorder())
-    for module in (te_llama, machine):
-        monkeypatch.setattr(module, "on_device", guard.held)
+    monkeypatch.setattr(machine, "on_device", guard.held)
     monkeypatch.setattr(Worker, "_stream_context", guard.held)
     return guard
 
@@ -91,15 +86,4 @@ def test_the_engine_launches_on_its_device(guard: Guard) -> None:
         engine.add([request])
     run_all(engine, Joined())
     assert guard.launches > 100
-    assert guard.outside == set()
-
-
-def test_the_standard_path_launches_on_its_device(guard: Guard, standard: Chat) -> None:
-    restore = with_te_llama(standard, load_on(CPU, standard))
-    try:
-        params = {**LIVELY, "max_new_token": 3}
-        standard.infer(TEXT, skip_refine_text=True, params_infer_code=params)
-    finally:
-        restore()
-    assert guard.launches > 10
     assert guard.outside == set()

@@ -18,17 +18,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
-
-from ChatTTS.config import GPTConfig
-
 from ..common.command import new_parser
-from ..common.step_limit import StepWork
 from .scale import FULL, Scale, Task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -172,49 +166,6 @@ class Step:
         """
         launches = sum(times * own.seconds(gpu, ahead=True) for times, own in self.launches)
         return max(launches, self.fetched / (_REACHED * gpu.read))
-
-
-@dataclass(frozen=True)
-class StepModel:
-    """The expected time of steps of the model ``gpt`` in bfloat16 on ``gpu``.
-
-    Attributes:
-        gpu: the GPU.
-        gpt: sizes of the model.
-        steps: the steps that were counted, by their numbers of sequences, ascending.
-        positions: of each sequence in those steps.
-    """
-
-    gpu: Gpu
-    gpt: GPTConfig
-    steps: Mapping[int, Step]
-    positions: int
-
-    @cached_property
-    def _work(self) -> StepWork:
-        return StepWork.of(self.gpt, "bfloat16", "bfloat16")
-
-    def decode_seconds(self, rows: int, positions: int) -> float:
-        """Return the time of a step of ``rows`` sequences that have ``positions`` in all.
-
-        Between the steps that were counted, the time is linear in the rows.
-        """
-        counts = list(self.steps)
-        times = [step.seconds(self.gpu) for step in self.steps.values()]
-        if rows > counts[-1]:
-            times.append(times[-1] * rows / counts[-1])
-            counts.append(rows)
-        more = (positions - rows * self.positions) * self._work.position_bytes
-        least = self.steps[counts[0]].count * self.gpu.start
-        counted = float(np.interp(rows, counts, times))
-        return max(least, counted + more / (_REACHED * self.gpu.read))
-
-    def prompt_seconds(self, rows: int) -> float:
-        """Return the time to read so many positions of prompts."""
-        operations = rows * self._work.llama_operations
-        return self.decode_seconds(rows, rows) + operations / (
-            _REACHED_PRODUCTS * self.gpu.products
-        )
 
 
 def gpu_named(name: str, multiprocessors: int) -> Gpu | None:

@@ -17,8 +17,7 @@ pytest.importorskip("triton")
 
 from benchmarks.gpu import step_model
 from benchmarks.gpu.scale import FULL, TINY, Record, Task
-from benchmarks.gpu.step_model import GPUS, Launch, Step, StepModel, gpu_named
-from ChatTTS.config import GPTConfig
+from benchmarks.gpu.step_model import GPUS, Launch, Step, gpu_named
 
 from ..ptx.children import needs_emulator
 from ..ptx.program import parse
@@ -63,18 +62,6 @@ def test_launches_overlap_from_capability_9_on() -> None:
 
 def step(launches: int, mb: float) -> Step:
     return Step([(launches, replace(SMALL, programs=1000, fetched=round(1e6 * mb / launches)))])
-
-
-def test_steps_between_those_that_were_counted() -> None:
-    steps = {1: step(100, 400), 64: step(100, 2400), 256: step(120, 8200)}
-    model = StepModel(H100, GPTConfig(), steps, 500)
-    assert model.decode_seconds(64, 64 * 500) == steps[64].seconds(H100)
-    between = model.decode_seconds(160, 160 * 500)
-    assert between == pytest.approx((steps[64].seconds(H100) + steps[256].seconds(H100)) / 2)
-    assert model.decode_seconds(64, 64 * 400) < steps[64].seconds(H100)
-    assert model.decode_seconds(64, 64) >= 100 * H100.start
-    assert model.decode_seconds(512, 512 * 500) == pytest.approx(2 * steps[256].seconds(H100))
-    assert model.prompt_seconds(512) > model.decode_seconds(512, 512)
 
 
 @pytest.mark.smoke

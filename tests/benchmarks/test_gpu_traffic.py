@@ -81,24 +81,6 @@ def test_the_device_waits_between_plans_alone(monkeypatch: pytest.MonkeyPatch) -
     assert clock.seconds() == (7.0, 3.5)
 
 
-def test_a_simulated_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests join and leave, and each launch takes the device's time; no figure is checked."""
-    from benchmarks.gpu.rehearsal import take_triton
-    from benchmarks.gpu.simulation import simulate
-    from benchmarks.gpu.step_model import GPUS, Launch, Step, StepModel
-    from ChatTTS.config import GPTConfig
-
-    take_triton(monkeypatch)
-    steps = {
-        rows: Step([(100, Launch("x", 64, 4, 900, 1 << 16, 1 << 20, 1 << 20))]) for rows in (1, 8)
-    }
-    model = StepModel(GPUS["H200"], GPTConfig(), steps, 500)
-    for drain in (False, True):
-        found = simulate(model, 3, 0.05, drain=drain)
-        assert 0 <= found["waited"] < 1
-        assert found["step_ms"] > 0.18
-
-
 # ---------------------------------------------------------------- beside a stream
 
 

@@ -35,8 +35,8 @@ from ChatTTS.longform.apart import (
 from ChatTTS.longform.script import Script, ScriptError
 from ChatTTS.serving.encoding.base64_blocks import from_base64, to_base64
 from ChatTTS.serving.errors import RequestTooLargeError
-from ChatTTS.serving.http import layers as http_layers
-from ChatTTS.serving.http.layers import BodyMiddleware
+from ChatTTS.serving.http import middleware
+from ChatTTS.serving.http.middleware import BodyMiddleware
 from ChatTTS.serving.observe.loop_lag import quick_turns, watch_loop
 from ChatTTS.serving.observe.metrics import ServerMetrics
 from ChatTTS.serving.protocols.rest.app import most_parts
@@ -192,13 +192,13 @@ def test_long_bodies_are_joined_in_turns_of_the_loop_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     turns = Turns()
-    pieces = http_layers._pieces
+    pieces = middleware._pieces
 
     def noted(*given: Any) -> AsyncIterator[Message]:
         turns.note()
         return pieces(*given)
 
-    monkeypatch.setattr(http_layers, "_pieces", noted)
+    monkeypatch.setattr(middleware, "_pieces", noted)
 
     async def route(scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
@@ -215,7 +215,7 @@ def test_long_bodies_are_joined_beside_the_loop(monkeypatch: pytest.MonkeyPatch)
         threads.append(threading.current_thread())
         return b"".join(parts)
 
-    monkeypatch.setattr(http_layers, "_joined", noted)
+    monkeypatch.setattr(middleware, "_joined", noted)
     for body in (bytes(100), bytes(1 << 20)):
         assert delivered(body) == [body]
     assert [thread is threading.main_thread() for thread in threads] == [True, False]

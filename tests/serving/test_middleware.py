@@ -8,7 +8,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ChatTTS.serving.errors import DeadlineError
-from ChatTTS.serving.http.layers import BodyMiddleware
+from ChatTTS.serving.http.middleware import BodyMiddleware
 
 SOUND = bytes(range(256)) * 1000  # the server sends these bytes in more than one part
 

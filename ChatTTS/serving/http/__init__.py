@@ -1,1 +1,1 @@
-"""HTTP for all interfaces: connections, layers around every app, bodies, keys and responses."""
+"""HTTP for all interfaces: connections, middleware of every app, bodies, keys and responses."""

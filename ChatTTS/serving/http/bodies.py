@@ -12,7 +12,7 @@ from starlette.requests import Request
 
 from ...config.request_fields import misnamed
 from ..errors import BadRequestError
-from .layers import FORM
+from .middleware import FORM
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -19,7 +19,7 @@ from ..observe.metrics import ServerMetrics
 from ..settings import Settings
 from ..speech.service import SpeechService
 from .auth import Authenticator
-from .layers import AuthMiddleware, BodyMiddleware, ErrorMiddleware, bearer
+from .middleware import AuthMiddleware, BodyMiddleware, ErrorMiddleware, bearer
 from .origins import OriginPolicy
 
 # A text may consist of commas.
@@ -119,7 +119,7 @@ def guarded(
 
 
 class _Dispatch:
-    """ASGI layer that takes the requests of one protocol out."""
+    """ASGI middleware that takes the requests of one protocol out."""
 
     def __init__(self, app: ASGIApp, own: ASGIApp, owns: Callable[[Scope], bool]) -> None:
         self._app, self._own, self._owns = app, own, owns

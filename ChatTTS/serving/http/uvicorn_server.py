@@ -115,12 +115,12 @@ def _config(app: ASGIApp, settings: Settings) -> uvicorn.Config:
 
 
 class PathMiddleware:
-    """ASGI layer that reads several slashes in an address as one.
+    """ASGI middleware that reads several slashes in an address as one.
 
     Programs join the base URL of their settings, which may end with a slash, with ``/v1/...``.
 
     Args:
-        app: the next layer.
+        app: what the middleware calls.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -136,10 +136,10 @@ class PathMiddleware:
 
 
 class ConnectionStateMiddleware:
-    """ASGI layer that notes for each connection whether a request is read or answered.
+    """ASGI middleware that notes for each connection whether a request is read or answered.
 
     Args:
-        app: the next layer.
+        app: what the middleware calls.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from ....languages import LANGUAGES
 from ....version import __version__
 from ...http.auth import Authenticator
-from ...http.layers import AuthMiddleware, BodyMiddleware, ErrorMiddleware
+from ...http.middleware import AuthMiddleware, BodyMiddleware, ErrorMiddleware
 from ...http.origins import OriginPolicy
 from ...scripts import ScriptJobs
 from ...settings import Limits, Settings

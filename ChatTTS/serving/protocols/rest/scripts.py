@@ -19,7 +19,7 @@ from ....longform.apart import most_lines
 from ...errors import BadRequestError, OverloadedError, RequestTooLargeError
 from ...http.bodies import from_json, json_object
 from ...http.disclosure import disclosure_headers
-from ...http.layers import FORM
+from ...http.middleware import FORM
 from ...requests.words import DIGITS
 from ...scripts import ScriptJobs
 from ...scripts.errors import UnknownScriptError

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from ...encoding import Format
 from ...http.bodies import json_object
 from ...http.disclosure import disclosure_headers
-from ...http.layers import FORM
+from ...http.middleware import FORM
 from ...http.responses import speech_request
 from ...speech.config import RunConfig
 from ...speech.service import SpeechService

@@ -1,4 +1,4 @@
-"""The ASGI layers of every HTTP request: its id and errors, its authentication, its body."""
+"""The ASGI middleware of every HTTP request: its id and errors, its authentication, its body."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ErrorMiddleware:
     server then closes the connection, so that the client sees that it is incomplete.
 
     Args:
-        app: the next layer.
+        app: what the middleware calls.
         metrics: counts the refused requests.
         interface: name of the protocol in logs.
         error_response: the protocol's answer to a request that failed.
@@ -117,7 +117,7 @@ class AuthMiddleware:
     """Checks the API key and the origin of requests, and notes the client's name in their state.
 
     Args:
-        app: the next layer.
+        app: what the middleware calls.
         authenticator: checks the keys.
         is_public: returns whether a path needs no key.
         origins: checks the origins.
@@ -156,7 +156,7 @@ class BodyMiddleware:
     """Reads the body of a request up to a limit, and cancels the work of clients that disconnect.
 
     Args:
-        app: the next layer.
+        app: what the middleware calls.
         most: returns the maximum number of bytes of a body, for a path.
         parts: returns the maximum number of values in a body that is no form with files. Parsers
             hold Python's lock, for seconds if a body has millions of values or escapes.

@@ -17,7 +17,7 @@ from ...http.auth import Authenticator
 from ...http.bodies import read_body
 from ...http.protocol import HttpProtocol, add_protocol
 from ...http.responses import Body, EncodedPiece, SpokenResponse, speech_request
-from ...live.door import SocketGatekeeper
+from ...live.gatekeeper import SocketGatekeeper
 from ...live.session import host_of
 from ...requests.request import SpeechRequest
 from ...settings import Settings
@@ -37,7 +37,7 @@ def add_to(
     app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
 ) -> None:
     """Answer Cartesia's clients on ``app``."""
-    door = SocketGatekeeper.of(app, service, settings)
+    gatekeeper = SocketGatekeeper.of(app, service, settings)
 
     async def spoken(request: Request, *, as_events: bool) -> Response:
         body = await read_body(request, SpeechBody)
@@ -57,7 +57,7 @@ def add_to(
             key = key_of(websocket.headers) or query.get("api_key") or query.get("access_token")
             return Session(websocket, service, authenticator.client(key, host_of(websocket)))
 
-        await door.admit(websocket, INTERFACE, begin, error_response=error_response)
+        await gatekeeper.admit(websocket, INTERFACE, begin, error_response=error_response)
 
     routes = [
         Route(_BYTES, partial(spoken, as_events=False), methods=["POST"]),

@@ -16,7 +16,7 @@ from ...http.auth import Authenticator
 from ...http.bodies import Fields, read_body
 from ...http.protocol import HttpProtocol, add_protocol
 from ...http.responses import Body, SpokenResponse, speech_request
-from ...live.door import SocketGatekeeper
+from ...live.gatekeeper import SocketGatekeeper
 from ...live.session import host_of
 from ...settings import Settings
 from ...speech.reading import with_voice_language
@@ -43,7 +43,7 @@ def add_to(
     app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
 ) -> None:
     """Answer Deepgram's clients on ``app``."""
-    door = SocketGatekeeper.of(app, service, settings)
+    gatekeeper = SocketGatekeeper.of(app, service, settings)
 
     async def speak(request: Request) -> Response:
         config = parse_query(request.query_params, is_socket=False)
@@ -67,7 +67,7 @@ def add_to(
             await service.in_thread(partial(service.voices.parameters, config.voice))
             return Session(websocket, service, client, config)
 
-        await door.admit(
+        await gatekeeper.admit(
             websocket,
             INTERFACE,
             begin,

@@ -18,7 +18,7 @@ from ...http.auth import Authenticator
 from ...http.bodies import read_body
 from ...http.protocol import HttpProtocol, add_protocol
 from ...http.responses import Body, EncodedPiece, SpokenResponse, speech_request
-from ...live.door import SocketGatekeeper
+from ...live.gatekeeper import SocketGatekeeper
 from ...requests.characters import CharacterTimes, TimedCharacter
 from ...requests.request import SpeechRequest
 from ...settings import Settings
@@ -41,7 +41,7 @@ def add_to(
     app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
 ) -> None:
     """Answer ElevenLabs' clients on ``app``."""
-    door = SocketGatekeeper.of(app, service, settings)
+    gatekeeper = SocketGatekeeper.of(app, service, settings)
 
     async def answer(request: Request, *, is_streamed: bool, with_times: bool) -> Response:
         output = OutputFormat.parse(request.query_params.get("output_format"))
@@ -83,7 +83,7 @@ def add_to(
         async def begin() -> Session:
             return Session(websocket, service, authenticator, is_multi=is_multi)
 
-        await door.admit(websocket, INTERFACE, begin, error_response=error_response)
+        await gatekeeper.admit(websocket, INTERFACE, begin, error_response=error_response)
 
     base = f"{_SPEECH}{{voice}}"
     routes = [

@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request, WebSocket
 from .....languages import locale_of
 from ....errors import NotFoundError
 from ....http.auth import Authenticator
-from ....live.door import SocketGatekeeper
+from ....live.gatekeeper import SocketGatekeeper
 from ....live.session import host_of
 from ....requests.request import new_request_id
 from ....settings import Settings
@@ -51,7 +51,7 @@ def add_to(
     app: FastAPI, service: SpeechService, authenticator: Authenticator, settings: Settings
 ) -> None:
     """Serve the realtime API on ``app``; other sockets are left to routes that are added later."""
-    tokens, door = Tokens(), SocketGatekeeper.of(app, service, settings)
+    tokens, gatekeeper = Tokens(), SocketGatekeeper.of(app, service, settings)
 
     @app.get("/v1/audio/list_voices", include_in_schema=False)
     async def list_voices() -> dict[str, Any]:
@@ -98,7 +98,7 @@ def add_to(
 
         offered = websocket.scope.get("subprotocols", ())
         subprotocol = _PROTOCOL if _PROTOCOL in offered else None
-        await door.admit(websocket, INTERFACE, begin, subprotocol=subprotocol)
+        await gatekeeper.admit(websocket, INTERFACE, begin, subprotocol=subprotocol)
 
 
 def _initial(websocket: WebSocket) -> SessionSettings:

@@ -35,11 +35,11 @@ class SocketGatekeeper:
     @classmethod
     def of(cls, app: FastAPI, service: SpeechService, settings: Settings) -> SocketGatekeeper:
         """Return the gatekeeper of ``app``, which is made where it has none."""
-        if not hasattr(app.state, "door"):
-            app.state.door = cls(service, settings)
-        door = app.state.door
-        assert isinstance(door, cls)
-        return door
+        if not hasattr(app.state, "gatekeeper"):
+            app.state.gatekeeper = cls(service, settings)
+        gatekeeper = app.state.gatekeeper
+        assert isinstance(gatekeeper, cls)
+        return gatekeeper
 
     async def admit(
         self,

@@ -24,15 +24,15 @@ from fastapi import APIRouter, FastAPI, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.longform import apart
-from ChatTTS.longform.apart import (
+from ChatTTS.longform import subprocess_reader
+from ChatTTS.longform.script import Script, ScriptError
+from ChatTTS.longform.subprocess_reader import (
     Reading,
     ScriptTooLongError,
     most_lines,
-    read_apart,
     read_bounded,
+    read_in_subprocess,
 )
-from ChatTTS.longform.script import Script, ScriptError
 from ChatTTS.serving.encoding.base64_blocks import from_base64, to_base64
 from ChatTTS.serving.errors import RequestTooLargeError
 from ChatTTS.serving.http import middleware
@@ -254,7 +254,7 @@ SCRIPTS = {
 def test_another_process_reads_the_script_that_this_one_would(kind: str) -> None:
     reading = Reading("a", kind, 1 << 20, False, None, None, 1500, 1000, 1e6)
     data = SCRIPTS[kind].encode()
-    script = read_apart(data, reading)
+    script = read_in_subprocess(data, reading)
     assert script == read_bounded(data, reading)
     assert isinstance(script, Script)
 
@@ -268,7 +268,7 @@ def test_its_errors_are_told_with_their_place(data: bytes, kind: type[ScriptErro
     with pytest.raises(ScriptError) as here:
         read_bounded(data, READING)
     with pytest.raises(ScriptError) as there:
-        read_apart(data, READING)
+        read_in_subprocess(data, READING)
     assert type(there.value) is type(here.value) is kind
     assert (str(there.value), there.value.place) == (str(here.value), here.value.place)
 
@@ -284,14 +284,14 @@ def test_a_dialogue_may_have_short_lines() -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that takes gigabytes ends, and the script is refused."""
-    program = apart._PROGRAM.replace(
+    program = subprocess_reader._PROGRAM.replace(
         "main()",
-        "import ChatTTS.longform.apart as a; read = a.read_bounded; "
+        "import ChatTTS.longform.subprocess_reader as a; read = a.read_bounded; "
         "a.read_bounded = lambda *given: (bytes(3 << 30), read(*given))[1]; main()",
     )
-    monkeypatch.setattr(apart, "_PROGRAM", program)
+    monkeypatch.setattr(subprocess_reader, "_PROGRAM", program)
     with pytest.raises(ScriptTooLongError, match="too much memory"):
-        read_apart(b"a", READING)
+        read_in_subprocess(b"a", READING)
 
 
 # -- the whole server ----------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ChatTTS.audio.samples import Samples
 from ChatTTS.checkpoints import assets
 from ChatTTS.config import Config
 from ChatTTS.languages import known_languages
-from ChatTTS.longform.apart import read_bounded
+from ChatTTS.longform.subprocess_reader import read_bounded
 from ChatTTS.model.lora.names import Adapters
 from ChatTTS.model.script_tokenizer import ScriptTokenizer
 from ChatTTS.model.speaker import Speaker
@@ -163,7 +163,7 @@ def tone_server(
     speaker = model or ToneModel()
     chosen = {"voices": folder / "voices", "scripts": folder / "scripts", "grpc_port": None}
     thread = ServerThread(speaker, Settings(**{"port": 0, **chosen, **settings}))
-    with mock.patch.object(planning, "read_apart", read_bounded):
+    with mock.patch.object(planning, "read_in_subprocess", read_bounded):
         thread.begin()
         try:
             server = thread.ready()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...errors import ChatTTSError
-from ...longform.apart import estimated_seconds
+from ...longform.subprocess_reader import estimated_seconds
 from ..errors import BadRequestError, RequestTooLargeError
 from ..speech.service import SpeechService
 from .errors import script_error

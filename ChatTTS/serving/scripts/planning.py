@@ -12,13 +12,13 @@ from typing import Any
 
 from ...config.request_fields import Priority
 from ...errors import ChatTTSError
-from ...longform.apart import Reading, ScriptTooLongError, read_apart
 from ...longform.files import format_of
 from ...longform.marks import MOST_CHARACTERS
 from ...longform.planned import PlannedLine
 from ...longform.references import with_references
 from ...longform.script import Line, Place, Script, ScriptError, Style
 from ...longform.settings import Role
+from ...longform.subprocess_reader import Reading, ScriptTooLongError, read_in_subprocess
 from ...text.main_language import main_language
 from ...text.pauses import blank_marks
 from ...text.splitter import is_speakable, split_utterances
@@ -80,7 +80,7 @@ class ScriptSource:
             fit=options.fit,
         )
         try:
-            script = read_apart(self.data, reading)
+            script = read_in_subprocess(self.data, reading)
         except ScriptTooLongError as error:
             raise RequestTooLargeError(str(error), param="script") from error
         return replace(

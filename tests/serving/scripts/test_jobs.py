@@ -17,7 +17,7 @@ import soundfile
 
 from ChatTTS.errors import NothingToSpeakError, TextError
 from ChatTTS.longform import kept_lines
-from ChatTTS.longform.apart import read_apart
+from ChatTTS.longform.subprocess_reader import read_in_subprocess
 from ChatTTS.serving.scripts import planning
 from ChatTTS.serving.settings import Limits
 
@@ -85,7 +85,7 @@ def silences(samples: np.ndarray[Any, Any]) -> list[int]:
 def test_a_script_becomes_a_file(
     server: WholeServer, model: ToneModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "read_apart", read_apart)
+    monkeypatch.setattr(planning, "read_in_subprocess", read_in_subprocess)
     told, data = spoken(server, LINES, voices=ROLES, seed=9)
     assert told["progress"]["lines"] == told["progress"]["lines_total"] == 5
     assert (told["result"]["bytes"], told["result"]["chapters"]) == (len(data), 2)

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Request
 from starlette.datastructures import FormData, UploadFile
 from starlette.responses import JSONResponse, Response
 
-from ....longform.apart import most_lines
+from ....longform.subprocess_reader import most_lines
 from ...errors import BadRequestError, OverloadedError, RequestTooLargeError
 from ...http.bodies import from_json, json_object
 from ...http.disclosure import disclosure_headers

@@ -30,7 +30,7 @@ _NICENESS = 10
 # It imports what this process would import, and nothing from the folder where it is started.
 _PROGRAM = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
-    "from ChatTTS.longform.apart import main; main()"
+    "from ChatTTS.longform.subprocess_reader import main; main()"
 )
 # A slow reader speaks so many seconds for a character of English. A Chinese one takes longer, but
 # has fewer characters.
@@ -75,7 +75,7 @@ class Reading:
     fit: bool = False
 
 
-def read_apart(data: bytes, reading: Reading) -> Script:
+def read_in_subprocess(data: bytes, reading: Reading) -> Script:
     """Return a script that another process reads; blocks the thread.
 
     Raises:
@@ -115,7 +115,7 @@ def read_apart(data: bytes, reading: Reading) -> Script:
 
 
 def read_bounded(data: bytes, reading: Reading) -> Script:
-    """Return a script; raises as :func:`read_apart`."""
+    """Return a script; raises as :func:`read_in_subprocess`."""
     name = reading.name
     script = read_script_bytes(data, name, reading.format, reading.most, reading.notes)
     if reading.strict:
@@ -202,14 +202,14 @@ def _told(script: Script) -> Iterator[dict[str, Any]]:
         "warnings": script.warnings[:_MOST_WARNINGS],
     }
     for line in script.lines:
-        yield _own_fields(line) | {
+        yield _non_default_fields(line) | {
             "join": line.join.value,
-            "style": _own_fields(line.style),
+            "style": _non_default_fields(line.style),
             "place": [line.place.file, line.place.line],
         }
 
 
-def _own_fields(value: Line | Style) -> dict[str, Any]:
+def _non_default_fields(value: Line | Style) -> dict[str, Any]:
     """Return the fields that differ from their defaults."""
     pairs = ((field, getattr(value, field.name)) for field in fields(value))
     return {field.name: own for field, own in pairs if own != field.default}

@@ -20,7 +20,7 @@ from ..checkpoints.assets import AssetFolder
 from ..config import AlignmentHeads, Config, GPTConfig, checked_heads
 from ..errors import AssetError, ConfigError, shown
 from ..pipeline.alignment.head_scores import HeadChoice, Score
-from ..pipeline.found import Found
+from ..pipeline.lazy_value import LazyValue
 from ..pipeline.speech_lengths import Pace, SpeechLengths
 from ..utils.kept_files import KeptFolder, writing_whole
 from ..utils.untrusted import LONGEST_JSON, parse_json, read_json
@@ -138,7 +138,7 @@ class _File(Generic[T]):
 # -- attention heads -------------------------------------------------------------------------------
 
 
-def found_heads(assets: AssetFolder, config: Config) -> Found[AlignmentHeads]:
+def stored_heads(assets: AssetFolder, config: Config) -> LazyValue[AlignmentHeads]:
     """Return the stored heads of a checkpoint, or none, and the place of later ones.
 
     Nothing is read for a checkpoint whose configuration names heads.
@@ -155,7 +155,7 @@ def found_heads(assets: AssetFolder, config: Config) -> Found[AlignmentHeads]:
         lambda content: _parsed_heads(content, config.gpt),
     )
     known = None if config.defaults.alignment_heads else file.read()
-    return Found(known, lambda choice: file.write(_heads_content(choice)))
+    return LazyValue(known, lambda choice: file.write(_heads_content(choice)))
 
 
 def _heads_content(choice: HeadChoice) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _parsed_heads(content: Mapping[str, Any], gpt: GPTConfig) -> AlignmentHeads:
 # -- lengths of speech -----------------------------------------------------------------------------
 
 
-def found_lengths(assets: AssetFolder) -> Found[SpeechLengths]:
+def stored_lengths(assets: AssetFolder) -> LazyValue[SpeechLengths]:
     """Return the stored lengths of a checkpoint, or none, and the place of later ones.
 
     The bundled voice has them among its files.
@@ -202,7 +202,7 @@ def found_lengths(assets: AssetFolder) -> Found[SpeechLengths]:
         ConfigError: the file beside the checkpoint is damaged.
     """
     if assets.origin == "bundled" and assets.speech_lengths.is_file():
-        return Found(_parsed_lengths(read_json(assets.speech_lengths)))
+        return LazyValue(_parsed_lengths(read_json(assets.speech_lengths)))
     file = _File(
         assets,
         assets.speech_lengths,
@@ -211,7 +211,7 @@ def found_lengths(assets: AssetFolder) -> Found[SpeechLengths]:
         "delete the file, and the next call with a duration learns a new one",
         _parsed_lengths,
     )
-    return Found(file.read(), lambda lengths: file.write(lengths_content(lengths)))
+    return LazyValue(file.read(), lambda lengths: file.write(lengths_content(lengths)))
 
 
 def lengths_content(lengths: SpeechLengths) -> dict[str, Any]:

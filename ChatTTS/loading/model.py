@@ -31,7 +31,7 @@ from ..pipeline.decode.worker import MAX_FRAMES, MAX_FRAMES_ON_GPU, DecodeWorker
 from ..pipeline.model import Model
 from ..weights.tensor_file import RESTORE, TensorFile
 from ..weights.tensors import load_module
-from .found_files import found_heads, found_lengths
+from .found_files import stored_heads, stored_lengths
 from .synthesizers import load_synthesizers
 
 logger = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def load_model(
     tokenizer = ScriptTokenizer(assets.tokenizer, None if name is None else front_end_named(name))
     tokenizer.check_ids(config.gpt.num_text_tokens)
     speaker = _speaker(config, assets.config, placement)
-    found, lengths = found_heads(assets, config), found_lengths(assets)
+    heads, lengths = stored_heads(assets, config), stored_lengths(assets)
     gpt = ScriptGPT.load_pretrained(
         weights=assets.gpt,
         llama_file=assets.gpt_config,
@@ -102,8 +102,8 @@ def load_model(
             MAX_FRAMES_ON_GPU if on_gpu else MAX_FRAMES,
             gpt.shared_loop,
         ),
-        found_heads=found,
-        found_lengths=lengths,
+        searched_heads=heads,
+        learned_lengths=lengths,
         plain_parts=(
             partial(_audio_parts, config, assets, placement)
             if has_kernels and gpt.may_change_engine

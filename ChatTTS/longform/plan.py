@@ -148,7 +148,7 @@ class Planner:
 
     def _fit(self, line: Line) -> list[Any]:
         """Return what decides how the speech of a line is fitted to its duration."""
-        lengths = self._model.found_lengths.known
+        lengths = self._model.learned_lengths.known
         known = None if lengths is None else asdict(lengths)
         return [line.duration, line.text, list(self._chat.alignment_heads), known]
 

@@ -85,7 +85,7 @@ def alignment_heads(model: Model, cancelled: Cancellation, *, show: bool = True)
         choice = find_heads(model, cancelled, show=show)
         return None if choice is None else keep_heads(model, choice).heads
 
-    return model.found_heads.get(search, cancelled) or ()
+    return model.searched_heads.get(search, cancelled) or ()
 
 
 def can_emphasise(model: Model, texts: Sequence[str]) -> bool:
@@ -108,7 +108,7 @@ def can_emphasise(model: Model, texts: Sequence[str]) -> bool:
 
 def keep_heads(model: Model, choice: HeadChoice) -> HeadChoice:
     """Use a choice from now on and store it; return it with its file."""
-    kept = replace(choice, file=model.found_heads.put(choice.heads, choice))
+    kept = replace(choice, file=model.searched_heads.put(choice.heads, choice))
     logger.log(
         logging.WARNING if kept.is_poor else logging.INFO,
         "attention heads for word times: %s (score %.2f; %s)",

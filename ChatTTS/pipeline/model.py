@@ -21,7 +21,7 @@ from ..model.synthesis.vocoder import Vocoder
 from ..utils import base16384
 from ..utils.lru import LRU
 from .decode.worker import DecodeWorker
-from .found import Found
+from .lazy_value import LazyValue
 from .speech_lengths import SpeechLengths
 
 # Decoded voices that are kept; a sample of half a minute takes 45 kB.
@@ -36,8 +36,8 @@ class Model:
         from_hiddens, from_codes: turn frames into samples: from their hidden states through the
             Decoder, or from their codes through the DVAE.
         decode_worker: the thread that runs these two.
-        found_heads: attention heads for the times of words, if the configuration names none.
-        found_lengths: how long it speaks, by which speech is fitted to its time.
+        searched_heads: attention heads for the times of words, if the configuration names none.
+        learned_lengths: how long it speaks, by which speech is fitted to its time.
         vectors, samples: caches of decoded speaker strings and sample prompts.
         plain_parts: loads ``decoder``, ``dvae`` and ``vocos`` as plain modules, where they run on
             kernels that the caller did not ask for.
@@ -54,8 +54,8 @@ class Model:
     from_hiddens: Synthesizer
     from_codes: Synthesizer
     decode_worker: DecodeWorker
-    found_heads: Found[AlignmentHeads] = field(default_factory=Found)
-    found_lengths: Found[SpeechLengths] = field(default_factory=Found)
+    searched_heads: LazyValue[AlignmentHeads] = field(default_factory=LazyValue)
+    learned_lengths: LazyValue[SpeechLengths] = field(default_factory=LazyValue)
     vectors: LRU[str, NDArray[np.float32]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
     samples: LRU[str, NDArray[np.int64]] = field(default_factory=lambda: LRU(_VOICES_KEPT))
 
@@ -64,7 +64,7 @@ class Model:
     @property
     def alignment_heads(self) -> AlignmentHeads:
         """The attention heads of the configuration, else those that were found, if they were."""
-        return self.config.defaults.alignment_heads or self.found_heads.known or ()
+        return self.config.defaults.alignment_heads or self.searched_heads.known or ()
 
     @property
     def recordables(self) -> list[Recordable]:

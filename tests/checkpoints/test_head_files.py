@@ -18,7 +18,7 @@ from ChatTTS.config import AlignmentHeads, Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.loading import found_files
-from ChatTTS.loading.found_files import found_heads
+from ChatTTS.loading.found_files import stored_heads
 from ChatTTS.pipeline.alignment.head_scores import HeadChoice, Score, ScoredHead
 from ChatTTS.utils.folders import cache_folder
 from ChatTTS.utils.kept_files import KeptFolder
@@ -43,13 +43,13 @@ def config_of(folder: Path) -> Config:
 
 
 def keep(folder: Path, origin: Origin = "custom") -> Path | None:
-    stored = found_heads(AssetFolder(folder, origin), config_of(folder))
+    stored = stored_heads(AssetFolder(folder, origin), config_of(folder))
     return stored.put(CHOICE.heads, CHOICE)
 
 
 def heads_of(folder: Path, origin: Origin = "custom") -> AlignmentHeads:
     """Return the heads that loading finds stored."""
-    return found_heads(AssetFolder(folder, origin), config_of(folder)).known or ()
+    return stored_heads(AssetFolder(folder, origin), config_of(folder)).known or ()
 
 
 def beside(folder: Path) -> Path:
@@ -113,7 +113,7 @@ def test_heads_in_the_configuration_come_first(folder: Path) -> None:
     beside(folder).write_text("damaged", encoding="utf-8")
     config = config_of(folder)
     named = replace(config, defaults=replace(config.defaults, alignment_heads=((0, 0),)))
-    assert found_heads(AssetFolder(folder, "custom"), named).known is None
+    assert stored_heads(AssetFolder(folder, "custom"), named).known is None
 
 
 DAMAGED = [

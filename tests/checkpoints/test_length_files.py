@@ -11,7 +11,7 @@ import pytest
 
 from ChatTTS.checkpoints.assets import AssetFolder, Origin, locate
 from ChatTTS.errors import ConfigError
-from ChatTTS.loading.found_files import found_lengths
+from ChatTTS.loading.found_files import stored_lengths
 from ChatTTS.pipeline.speech_lengths import Pace, SpeechLengths
 from ChatTTS.utils.folders import cache_folder
 
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def known(folder: Path, origin: Origin = "custom") -> SpeechLengths | None:
-    return found_lengths(AssetFolder(folder, origin)).known
+    return stored_lengths(AssetFolder(folder, origin)).known
 
 
 def beside(folder: Path) -> Path:
@@ -42,14 +42,14 @@ def beside(folder: Path) -> Path:
 
 def test_lengths_are_kept_beside_a_checkpoint_of_the_users(folder: Path) -> None:
     assert known(folder) is None
-    assert found_lengths(AssetFolder(folder, "custom")).put(LENGTHS, LENGTHS) == beside(folder)
+    assert stored_lengths(AssetFolder(folder, "custom")).put(LENGTHS, LENGTHS) == beside(folder)
     assert known(folder) == LENGTHS
     assert not cache_folder().exists()
     assert known(folder, "huggingface") is None  # no published file
 
 
 def test_other_lengths_are_kept_in_the_cache(folder: Path) -> None:
-    path = found_lengths(AssetFolder(folder, "huggingface")).put(LENGTHS, LENGTHS)
+    path = stored_lengths(AssetFolder(folder, "huggingface")).put(LENGTHS, LENGTHS)
     assert path is not None
     assert path.parent == cache_folder() / "lengths"
     assert known(folder, "huggingface") == LENGTHS
@@ -57,7 +57,7 @@ def test_other_lengths_are_kept_in_the_cache(folder: Path) -> None:
 
 
 def test_the_bundled_voice_has_lengths_of_all_its_paces() -> None:
-    lengths = found_lengths(locate("bundled")).known
+    lengths = stored_lengths(locate("bundled")).known
     assert lengths is not None
     factors = [pace.factor for pace in lengths.paces]
     assert factors == sorted(factors)
@@ -71,7 +71,7 @@ def test_the_bundled_voice_has_lengths_of_all_its_paces() -> None:
 @pytest.mark.thorough
 def test_the_file_of_the_bundled_voice_is_what_it_shows() -> None:
     """`python -m tests.make_lengths` writes it."""
-    kept, now = found_lengths(locate("bundled")).known, learned()
+    kept, now = stored_lengths(locate("bundled")).known, learned()
     assert kept is not None
     assert [pace.tags for pace in kept.paces] == [pace.tags for pace in now.paces]
     assert [pace.factor for pace in kept.paces] == pytest.approx(

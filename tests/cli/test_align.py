@@ -82,7 +82,7 @@ def test_a_choice_that_cannot_be_written(
     class Unwritten(Following):
         def find_alignment_heads(self, **options: Any) -> Any:
             assert self._model is not None
-            monkeypatch.setattr(self._model.found_heads, "_keep", lambda choice: None)
+            monkeypatch.setattr(self._model.searched_heads, "_keep", lambda choice: None)
             return super().find_alignment_heads(**options)
 
     monkeypatch.setattr(ChatTTS.core, "Chat", Unwritten)

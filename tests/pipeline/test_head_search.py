@@ -23,8 +23,8 @@ from ChatTTS.model.lora.names import AdapterInfo
 from ChatTTS.pipeline import head_search
 from ChatTTS.pipeline.alignment import head_scores
 from ChatTTS.pipeline.alignment.head_scores import HeadChoice, Score
-from ChatTTS.pipeline.found import Found
 from ChatTTS.pipeline.head_search import alignment_heads, find_heads
+from ChatTTS.pipeline.lazy_value import LazyValue
 from ChatTTS.pipeline.model import Model
 from ChatTTS.pipeline.sample_sentences import sample_sentences
 
@@ -39,7 +39,7 @@ SETTINGS = {"max_new_token": 30, "manual_seed": 3, "ensure_non_empty": False, "s
 def loaded(chat: Chat) -> Model:
     """Return the chat's model without heads that an earlier test found."""
     assert chat._model is not None
-    return replace(chat._model, found_heads=Found())
+    return replace(chat._model, searched_heads=LazyValue())
 
 
 def find(chat: Chat) -> HeadChoice:
@@ -150,7 +150,7 @@ def test_an_engine_without_attention_says_so(standard: Chat) -> None:
 
 
 def test_threads_share_one_search() -> None:
-    found: Found[AlignmentHeads] = Found()
+    found: LazyValue[AlignmentHeads] = LazyValue()
     searches = []
     begin = threading.Barrier(4)
 
@@ -176,7 +176,7 @@ def test_threads_share_one_search() -> None:
 
 
 def test_after_a_search_that_failed_the_next_caller_searches() -> None:
-    found: Found[AlignmentHeads] = Found()
+    found: LazyValue[AlignmentHeads] = LazyValue()
     kept: list[BaseException] = []
 
     def fail() -> AlignmentHeads:
@@ -204,7 +204,7 @@ def test_after_a_search_that_failed_the_next_caller_searches() -> None:
 
 
 def test_a_caller_that_waits_can_be_interrupted() -> None:
-    found: Found[AlignmentHeads] = Found()
+    found: LazyValue[AlignmentHeads] = LazyValue()
     begun, over = threading.Event(), threading.Event()
 
     def search() -> None:
@@ -302,10 +302,10 @@ def test_the_search_finds_the_times_of_the_bundled_choice(use_vllm: bool) -> Non
     chat._model = replace(
         chat._model,
         config=replace(chat.config, defaults=nameless),
-        found_heads=Found(),
+        searched_heads=LazyValue(),
     )
     found = starts()
-    assert chat._model.found_heads.known
+    assert chat._model.searched_heads.known
     differences = np.abs(np.array(named) - np.array(found))
     assert len(differences) > 40
     typical, rare = np.quantile(differences, [0.5, 0.95])

@@ -18,7 +18,7 @@ import pytest
 from ChatTTS.audio import make_cues, to_int16
 from ChatTTS.core import Chat
 from ChatTTS.errors import GenerationError
-from ChatTTS.pipeline.found import Found
+from ChatTTS.pipeline.lazy_value import LazyValue
 from ChatTTS.pipeline.results import Waveforms, Word
 from ChatTTS.serving.encoding import Encoder
 from ChatTTS.serving.server import make_service
@@ -326,7 +326,7 @@ def test_words_need_heads_and_their_attention(
     with monkeypatch.context() as patch:
         patch.setattr(chat, "_model", model)
         assert not server.call(lambda: gives(chat))
-        patch.setattr(chat, "_model", replace(model, found_heads=Found(((0, 0),))))
+        patch.setattr(chat, "_model", replace(model, searched_heads=LazyValue(((0, 0),))))
         assert server.call(lambda: gives(chat))
     monkeypatch.setattr(chat.gpt, "gives_attention", False)
     assert not server.call(lambda: gives(chat))
@@ -340,7 +340,7 @@ def test_heads_that_are_found_later_count_from_then_on(
     assert chat._model is not None
     defaults = replace(chat.config.defaults, alignment_heads=())
     model = replace(chat._model, config=replace(chat.config, defaults=defaults))
-    monkeypatch.setattr(chat, "_model", replace(model, found_heads=Found()))
+    monkeypatch.setattr(chat, "_model", replace(model, searched_heads=LazyValue()))
     assert client.get("/v1/status").json()["word_times"] is False
-    monkeypatch.setattr(chat, "_model", replace(model, found_heads=Found(named)))
+    monkeypatch.setattr(chat, "_model", replace(model, searched_heads=LazyValue(named)))
     assert client.get("/v1/status").json()["word_times"] is True

@@ -131,12 +131,12 @@ def speech_lengths(
         logger.info("learning how long this checkpoint speaks, once")
         found = learn_lengths(model, heads, cancelled, show=show)
         if found is not None:
-            file = model.found_lengths.put(found, found)
+            file = model.learned_lengths.put(found, found)
             where = "not stored" if file is None else f"in {file}"
             logger.info("speech lengths: %d paces (%s)", len(found.paces), where)
         return found
 
-    return model.found_lengths.get(learn, cancelled)
+    return model.learned_lengths.get(learn, cancelled)
 
 
 def fitting_of(

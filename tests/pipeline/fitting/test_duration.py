@@ -18,7 +18,7 @@ from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation, FinishReason
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline.fitting.learning import learn_lengths
-from ChatTTS.pipeline.found import Found
+from ChatTTS.pipeline.lazy_value import LazyValue
 from ChatTTS.pipeline.results import DurationError, Fit, Waveforms
 from ChatTTS.pipeline.speech_lengths import Pace, SpeechLengths, units_of
 
@@ -44,7 +44,7 @@ def chat() -> Iterator[Chat]:
     """A conformance model that names heads, and whose lengths are known."""
     found = load(use_vllm=False)
     assert found._model is not None
-    found._model = replace(found._model, found_lengths=Found(LENGTHS))
+    found._model = replace(found._model, learned_lengths=LazyValue(LENGTHS))
     yield found
     found.unload()
 
@@ -369,7 +369,7 @@ def test_lengths_are_learned_at_the_first_use(chat: Chat) -> None:
     assert chat._model is not None
     model = chat._model
     kept: list[Any] = []
-    fresh = replace(model, found_lengths=Found(keep=lambda content: kept.append(content)))
+    fresh = replace(model, learned_lengths=LazyValue(keep=lambda content: kept.append(content)))
     chat._model = fresh
     try:
         with PacedEngine(chat, by_level) as engine:

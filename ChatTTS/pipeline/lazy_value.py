@@ -1,4 +1,4 @@
-"""Properties of a loaded checkpoint that the first call that wants them searches for."""
+"""A property of a loaded checkpoint, which is searched for when a first call wants it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Search:
         return not self.has_ended and not is_ours and self._thread.is_alive()
 
 
-class Found(Generic[T]):
+class LazyValue(Generic[T]):
     """A value that an earlier search found, or that the first call that wants it searches for.
 
     Args:

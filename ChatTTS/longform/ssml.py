@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..errors import TextError
 from ..text.emphasis import LEVELS, MODERATE, emphasised
 from ..text.pauses import LONGEST_PAUSE, STRENGTHS, break_seconds, seconds, without_comma
-from ..text.pronunciation.given import Pronunciation
+from ..text.pronunciation.inline import Pronunciation
 from .say_as import say_as
 from .script import (
     FASTEST_TEMPO,

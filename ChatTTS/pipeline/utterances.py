@@ -15,7 +15,7 @@ from ..text.characters import warn_of_lost_letters
 from ..text.emphasis import Emphasis, unmarked
 from ..text.pauses import LONGEST_PAUSE, PausedPart, blank_marks, paused_parts
 from ..text.prepare import prepared
-from ..text.pronunciation.given import spelled_out
+from ..text.pronunciation.inline import spelled_out
 from ..text.pronunciation.stand_ins import with_stand_ins, without_stand_ins
 from ..text.punctuation import join_lines
 from ..text.spoken_words import CallerWord, Reader, assign_words, caller_words

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from ..errors import ConfigError, TextError, shown
 from .lexicon_file import read_lexicon_file
-from .pronunciation.given import MARK, NOTATIONS, Pronunciation
+from .pronunciation.inline import MARK, NOTATIONS, Pronunciation
 
 MOST_ENTRIES = 1000
 LONGEST_WORD = 100  # characters

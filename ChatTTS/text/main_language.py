@@ -6,7 +6,7 @@ from ..languages import spelled_language
 from .characters import language_of
 from .markup import strip_markup
 from .pauses import blank_marks
-from .pronunciation.given import without_symbols
+from .pronunciation.inline import without_symbols
 
 
 def main_language(text: str, lang: object = None) -> str | None:

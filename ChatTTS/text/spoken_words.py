@@ -14,7 +14,7 @@ from functools import cache
 
 import numpy as np
 
-from .pronunciation.given import MARK, without_symbols
+from .pronunciation.inline import MARK, without_symbols
 from .tags import blank_tags
 
 _HAN = r"\u3040-\u30ff\u3400-\u9fff"

@@ -33,7 +33,7 @@ class PhonemeFrontEnd:
 
     def spoken(self, text: str) -> SpokenForm:
         """Return the spoken form: see :class:`~ChatTTS.spoken_form.FrontEnd`."""
-        return spoken_form(self._pronounce(text, _given(text)))
+        return spoken_form(self._pronounce(text, _inline_pronunciations(text)))
 
     def knows(self, character: str) -> bool:
         """Return whether a character has a sound of its own."""
@@ -56,7 +56,7 @@ def spoken_form(pieces: Iterable[Pronounced]) -> SpokenForm:
     return SpokenForm("".join(text), tuple(origins))
 
 
-def _given(text: str) -> Iterator[Pronounced]:
+def _inline_pronunciations(text: str) -> Iterator[Pronounced]:
     """Yield the words that a stand-in says how to pronounce."""
     for found, pronunciation in found_stand_ins(text):
         phonemes = pronunciation.phonemes

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from .given import MARK, Pronunciation, without_symbols
+from .inline import MARK, Pronunciation, without_symbols
 
 _FIRST = 0x18800
 STAND_INS = "".join(chr(_FIRST + byte) for byte in range(256))

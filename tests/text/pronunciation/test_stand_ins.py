@@ -8,7 +8,7 @@ from ChatTTS.errors import TextError
 from ChatTTS.text import Lexicon, Normalizer, prepare
 from ChatTTS.text.pronunciation.alphabet import ALPHABET, as_tokens
 from ChatTTS.text.pronunciation.front_end import PhonemeFrontEnd, spoken_form
-from ChatTTS.text.pronunciation.given import Pronunciation, spelled_out, without_symbols
+from ChatTTS.text.pronunciation.inline import Pronunciation, spelled_out, without_symbols
 from ChatTTS.text.pronunciation.phonemes import joined
 from ChatTTS.text.pronunciation.stand_ins import (
     STAND_INS,

@@ -1,4 +1,4 @@
-"""Pronunciations that a caller gives, and their marks in a text: ``[ipa:təˈmɑːtoʊ|tomato]``.
+"""Pronunciations inside of a text: ``[ipa:təˈmɑːtoʊ|tomato]``.
 
 The marks of Kokoro and misaki, ``[tomato](/təmˈATO/)``, are understood, too.
 """

@@ -41,7 +41,7 @@ def units_of(tokenizer: Tokenizer, spoken: str) -> Units:
         if start >= end:
             continue
         first = spoken[start]
-        if first.isalnum() or unicodedata.category(first) == "Co":  # stand-ins of pronunciations
+        if first.isalnum() or unicodedata.category(first) == "Co":  # placeholders of pronunciations
             is_han = _HAN.match(first) is not None
             han, letters = han + is_han, letters + (not is_han)
             marks, waiting = marks + waiting, 0

@@ -8,7 +8,7 @@ from functools import cached_property
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..model.generation import Delta
 from ..text.emphasis import Emphasis
-from ..text.pronunciation.stand_ins import words_shown
+from ..text.pronunciation.placeholders import words_shown
 from ..text.spoken_words import CallerWord
 from ..text.tags import without_border_breaks
 from .alignment.utterance_alignment import UtteranceAlignment
@@ -22,7 +22,7 @@ class Utterance:
     Attributes:
         text_index: number of the text in the call.
         index: number of the utterance in that text.
-        text: its words and tags, with stand-ins for pronunciations that the caller gives.
+        text: its words and tags, with placeholders for pronunciations that the caller gives.
         first: number of that text's first utterance in a longer text that is spoken in parts.
         words: the caller's words that it speaks, where their times are wanted.
         before, after: samples of silence that pauses in the text put around it.

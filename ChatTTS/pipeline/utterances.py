@@ -16,7 +16,7 @@ from ..text.emphasis import Emphasis, unmarked
 from ..text.pauses import LONGEST_PAUSE, PausedPart, blank_marks, paused_parts
 from ..text.prepare import prepared
 from ..text.pronunciation.inline import spelled_out
-from ..text.pronunciation.stand_ins import with_stand_ins, without_stand_ins
+from ..text.pronunciation.placeholders import with_placeholders, without_placeholders
 from ..text.punctuation import join_lines
 from ..text.spoken_words import CallerWord, Reader, assign_words, caller_words
 from .model import Model
@@ -55,7 +55,7 @@ class Reading:
         Raises:
             TextError: a mark cannot be read.
         """
-        return with_stand_ins(text) if self.normalizer.reads_phonemes else spelled_out(text)
+        return with_placeholders(text) if self.normalizer.reads_phonemes else spelled_out(text)
 
 
 @dataclass(frozen=True)
@@ -299,8 +299,8 @@ def _emphases_of(words: Sequence[CallerWord], emphases: Sequence[Emphasis]) -> t
 def refined_texts(utterances: Sequence[Utterance], count: int, split_text: bool) -> str | list[str]:
     """Return refined texts as scripts know them: one string of lines, or a list of texts."""
     if split_text and count:
-        return "\n".join(without_stand_ins(u.text) for u in utterances)
+        return "\n".join(without_placeholders(u.text) for u in utterances)
     texts: dict[int, list[str]] = {}
     for utterance in utterances:  # a pause divides a text into several
-        texts.setdefault(utterance.text_index, []).append(without_stand_ins(utterance.text))
+        texts.setdefault(utterance.text_index, []).append(without_placeholders(utterance.text))
     return [" ".join(texts.get(index, [])) for index in range(count)]

@@ -30,7 +30,7 @@ from .chinese import read_chinese
 from .english import read_english
 from .markup import strip_markup
 from .numbers import NUMBER_WORD, chinese_number, english_number
-from .pronunciation.stand_ins import STAND_INS, map_between
+from .pronunciation.placeholders import PLACEHOLDERS, map_between
 from .punctuation import join_lines, tidy
 from .signs import mark_powers
 from .splitter import split_sentences
@@ -86,7 +86,7 @@ class Normalizer:
         known_tags: the model's control tags; others are removed. None keeps every tag.
         language: a built-in one, for texts that show none.
         knows: returns whether the voice knows a character of the published set; ``None`` means all.
-        reads_phonemes: whether the voice reads phonemes, so that stand-ins for pronunciations stay.
+        reads_phonemes: whether the voice reads phonemes, so that placeholders of them stay.
         registered: functions to begin with, such as those of another normalizer.
     """
 
@@ -102,9 +102,9 @@ class Normalizer:
     ) -> None:
         self.reads_phonemes = reads_phonemes
         self._homophones = dict(homophones or {})
-        self._stand_ins = STAND_INS if reads_phonemes else ""
+        self._placeholders = PLACEHOLDERS if reads_phonemes else ""
         own = "".join(char for char in characters if char not in "[]\r\n")
-        self._characters = own + self._stand_ins
+        self._characters = own + self._placeholders
         self._known_tags = None if known_tags is None else frozenset(known_tags)
         self._language = language if language in LANGUAGES else "en"
         self._knows = knows
@@ -169,7 +169,7 @@ class Normalizer:
         """
         if do_text_normalization:
             return join_lines(self.lines(text, do_homophone_replacement, lang))
-        text = published_characters(text, self._stand_ins)
+        text = published_characters(text, self._placeholders)
         return replace_homophones(text, self._homophones) if do_homophone_replacement else text
 
     @property
@@ -197,7 +197,7 @@ class Normalizer:
             text = self._with_numbers_read(text)
         plain = self(text, False, do_homophone_replacement)
         unknown = self._unknown(plain)
-        kept = self._stand_ins
+        kept = self._placeholders
         left_out = dict.fromkeys(lost_letters(text, kept) + lost_letters(plain, kept, unknown))
         if unknown:
             plain = map_plain(plain, lambda piece: piece.translate(unknown))
@@ -248,7 +248,7 @@ class Normalizer:
         knows = self._knows
         if knows is None:
             return {}
-        return unknown_characters(text, lambda char: char in self._stand_ins or knows(char))
+        return unknown_characters(text, lambda char: char in self._placeholders or knows(char))
 
     def _folded(self, text: str) -> str:
         return fold(mark_powers(text), self._characters)

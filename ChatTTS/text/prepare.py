@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..errors import NothingToSpeakError
 from .characters import warn_of_lost_letters
 from .normalizer import Normalizer
-from .pronunciation.stand_ins import RANGE
+from .pronunciation.placeholders import RANGE
 from .punctuation import end_sentence, join_lines
 from .splitter import is_speakable, split_utterances
 from .tags import map_plain, without_tags
@@ -17,7 +17,7 @@ from .tags import map_plain, without_tags
 logger = logging.getLogger(__name__)
 
 # A longer run of letters is no word but a key, an address or an encoded image. Chinese, which has
-# no spaces, does not count, nor do the stand-ins of pronunciations.
+# no spaces, does not count, nor do the placeholders of pronunciations.
 _LONGEST_WORD = 100
 _SHOWN = 40  # characters of such a word
 _ENDLESS = re.compile(rf"[^\W_\u3040-\u30ff\u3400-\u9fff{RANGE}]{{{_LONGEST_WORD + 1},}}")

@@ -10,8 +10,8 @@ from .alphabet import ALPHABET, as_tokens
 from .english import pronounce_english
 from .english.affixes import plural
 from .phonemes import Pronounced, spaced
+from .placeholders import find_placeholders
 from .pronouncer import Pronouncer
-from .stand_ins import found_stand_ins
 
 _CHARACTERS_KEPT = 1 << 14
 # English and Mandarin: the dictionaries are read with the first words.
@@ -57,8 +57,8 @@ def spoken_form(pieces: Iterable[Pronounced]) -> SpokenForm:
 
 
 def _inline_pronunciations(text: str) -> Iterator[Pronounced]:
-    """Yield the words that a stand-in says how to pronounce."""
-    for found, pronunciation in found_stand_ins(text):
+    """Yield the words that a placeholder says how to pronounce."""
+    for found, pronunciation in find_placeholders(text):
         phonemes = pronunciation.phonemes
         yield Pronounced(*found.span(), plural(phonemes) if found["ending"] else phonemes)
 

@@ -10,12 +10,12 @@ from ChatTTS.text.pronunciation.alphabet import ALPHABET, as_tokens
 from ChatTTS.text.pronunciation.front_end import PhonemeFrontEnd, spoken_form
 from ChatTTS.text.pronunciation.inline import Pronunciation, spelled_out, without_symbols
 from ChatTTS.text.pronunciation.phonemes import joined
-from ChatTTS.text.pronunciation.stand_ins import (
-    STAND_INS,
-    found_stand_ins,
+from ChatTTS.text.pronunciation.placeholders import (
+    PLACEHOLDERS,
+    find_placeholders,
     map_between,
-    with_stand_ins,
-    without_stand_ins,
+    with_placeholders,
+    without_placeholders,
     words_shown,
 )
 
@@ -28,11 +28,11 @@ def front_end() -> PhonemeFrontEnd:
 
 
 def test_marks_come_back_as_they_were() -> None:
-    hidden = with_stand_ins(TEXT)
+    hidden = with_placeholders(TEXT)
     assert "[" not in hidden
-    assert without_stand_ins(hidden).replace(" ", "") == TEXT.replace(" ", "")
+    assert without_placeholders(hidden).replace(" ", "") == TEXT.replace(" ", "")
     assert words_shown(hidden) == 'I like d 10 kg, "e.g.", 妈 妈 at 5?'
-    found = [pronunciation.phonemes for _, pronunciation in found_stand_ins(hidden)]
+    found = [pronunciation.phonemes for _, pronunciation in find_placeholders(hidden)]
     assert found == ["lˈIk", "təmˈɑtO", "ma→", "ma"]
 
 
@@ -41,30 +41,30 @@ def test_marks_come_back_as_they_were() -> None:
 def test_no_rule_changes_them(normalizes: bool, most: int) -> None:
     normalizer = Normalizer(characters="'?", reads_phonemes=True)
     spoken = prepare(
-        with_stand_ins(TEXT),
+        with_placeholders(TEXT),
         normalizer,
         do_text_normalization=normalizes,
         max_characters=most,
     )
-    found = [p.mark for part in spoken for _, p in found_stand_ins(part)]
-    assert found == [p.mark for _, p in found_stand_ins(with_stand_ins(TEXT))]
+    found = [p.mark for part in spoken for _, p in find_placeholders(part)]
+    assert found == [p.mark for _, p in find_placeholders(with_placeholders(TEXT))]
 
 
 def test_letters_of_the_callers_are_left_out() -> None:
     normalizer = Normalizer(reads_phonemes=True)
-    own = STAND_INS[3:6]
-    assert normalizer.read(with_stand_ins(f"say {own} now")).left_out == ("\U00017000",)
+    own = PLACEHOLDERS[3:6]
+    assert normalizer.read(with_placeholders(f"say {own} now")).left_out == ("\U00017000",)
     assert PhonemeFrontEnd().spoken(own).text == ""  # of a transcript, which no rule has seen
 
 
 def test_functions_of_the_callers_see_plain_text() -> None:
-    text = with_stand_ins("a [ipa:tiː|tea] b")
-    assert without_stand_ins(map_between(text, str.upper)) == "A [ipa:tiː|tea] B"
+    text = with_placeholders("a [ipa:tiː|tea] b")
+    assert without_placeholders(map_between(text, str.upper)) == "A [ipa:tiː|tea] B"
     assert map_between("", lambda part: part + "x") == "x"
 
 
-def test_voices_of_letters_have_no_stand_ins() -> None:
-    assert Normalizer()(with_stand_ins("a [ipa:tiː|tea] b")) == "a b"
+def test_voices_of_letters_have_no_placeholders() -> None:
+    assert Normalizer()(with_placeholders("a [ipa:tiː|tea] b")) == "a b"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_lexicon_leaves_marks_alone() -> None:
 
 def test_marks_of_other_tools_are_pronunciations() -> None:
     text = "Say [phonemes](/fəˈnimz/), not [Docs](/en/), to [Kokoro](/kˈOkəɹO/)."
-    pronunciations = [given.phonemes for _, given in found_stand_ins(with_stand_ins(text))]
+    pronunciations = [given.phonemes for _, given in find_placeholders(with_placeholders(text))]
     assert pronunciations == ["fənˈimz", "kˈOkəɹO"]
     assert spelled_out(text) == "Say phonemes, not [Docs](/en/), to Kokoro."
     assert without_symbols(text) == spelled_out(text)

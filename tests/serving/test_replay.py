@@ -8,7 +8,7 @@ import pytest
 from ChatTTS.audio.samples import Samples
 from ChatTTS.pipeline.results import Piece
 from ChatTTS.serving.errors import UnavailableError
-from ChatTTS.serving.requests.replay import Given, Replay
+from ChatTTS.serving.requests.replay import DeliveredSpeech, Replay
 
 SOUND: Samples = np.random.default_rng(0).standard_normal(2000).astype(np.float32)
 
@@ -23,9 +23,9 @@ def pieces(sound: Samples, *cuts: int) -> list[Piece]:
     ]
 
 
-def given(*cuts: int) -> Given:
+def delivered(*cuts: int) -> DeliveredSpeech:
     """Return what a listener has that got 1000 samples in pieces with these cuts."""
-    had = Given()
+    had = DeliveredSpeech()
     for piece in pieces(SOUND[:1000], *cuts):
         had.add(piece)
     return had
@@ -36,7 +36,7 @@ def given(*cuts: int) -> Given:
 def test_a_second_generation_may_be_cut_elsewhere(
     earlier: tuple[int, ...], cuts: tuple[int, ...]
 ) -> None:
-    replay = Replay(given(*earlier))
+    replay = Replay(delivered(*earlier))
     fresh = [new for piece in pieces(SOUND, *cuts) if (new := replay.fresh(piece)) is not None]
     replay.check_complete()
     assert fresh[0].position == 1000
@@ -47,7 +47,7 @@ def test_a_second_generation_may_be_cut_elsewhere(
 def test_another_sound_is_refused(at: int) -> None:
     other = SOUND.copy()
     other[at : at + 40] *= 1.0001
-    replay, parts = Replay(given(250)), pieces(other, 300)
+    replay, parts = Replay(delivered(250)), pieces(other, 300)
     assert replay.fresh(parts[0]) is None
     with pytest.raises(UnavailableError, match="would sound different"):
         replay.fresh(parts[1])

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from ...pipeline.results import Piece
 from ..errors import UnavailableError
 from ..requests.jobs import SpeechJob
-from ..requests.replay import Given, Replay, other_sound
+from ..requests.replay import DeliveredSpeech, Replay, other_sound
 from .messages import Alive, Ended, Failed, Fingerprint, Message, Opened, ReplicaState
 from .pool import ReplicaLostError, ReplicaPool
 
@@ -84,8 +84,8 @@ class FailoverStream:
         self._replica: str | None = None
         self._messages: AsyncGenerator[Message, None] | None = None
         self._fingerprint: Fingerprint | None = None
-        self._given = Given()
-        self._replay = Replay(self._given)
+        self._delivered = DeliveredSpeech()
+        self._replay = Replay(self._delivered)
         self._lost_in_a_row = 0
         self._loop = asyncio.get_running_loop()
         self._left = self._loop.create_future()
@@ -175,7 +175,7 @@ class FailoverStream:
             return message
         piece = self._replay.fresh(message)
         if piece is not None:
-            self._given.add(piece)
+            self._delivered.add(piece)
             self._lost_in_a_row = 0
         return piece
 
@@ -231,7 +231,7 @@ class FailoverStream:
             opened = await self._receive()
         assert isinstance(opened, Opened)
         known = self._fingerprint
-        if known is not None and self._given.samples and known != opened.fingerprint:
+        if known is not None and self._delivered.samples and known != opened.fingerprint:
             logger.error(
                 "a stream cannot go on, as the replicas differ: %s",
                 "; ".join(known.differences(opened.fingerprint)),
@@ -239,7 +239,7 @@ class FailoverStream:
             raise other_sound()
         self._fingerprint = opened.fingerprint
         self.utterances, self.left_out = opened.utterances, opened.left_out
-        self._replay = Replay(self._given)
+        self._replay = Replay(self._delivered)
 
     async def _receive(self) -> Message:
         """Return a message of the present replica; raise what it says of a failure."""
@@ -267,7 +267,7 @@ class FailoverStream:
         self._replica = None
         self._lost_in_a_row += 1
         logger.warning(
-            "a replica was lost after %d samples of a stream: %s", self._given.samples, lost
+            "a replica was lost after %d samples of a stream: %s", self._delivered.samples, lost
         )
         if self._lost_in_a_row > self._patience.most_lost:
             raise UnavailableError(

@@ -39,7 +39,7 @@ class SampleDigest:
         return self._digest.digest()
 
 
-class Given:
+class DeliveredSpeech:
     """The speech that the listener has: counts of samples, words and faults, and a digest."""
 
     def __init__(self) -> None:
@@ -66,13 +66,13 @@ class Replay:
     """Skips, in the pieces of a second generation, what the listener had before its first one.
 
     Args:
-        given: what the listener has now; later additions do not matter.
+        delivered: what the listener has now; later additions do not matter.
     """
 
-    def __init__(self, given: Given) -> None:
-        self._samples_left = given.samples
-        self._words_left, self._faults_left = given.words, given.faults
-        self._expected, self._digest = given.digest(), SampleDigest()
+    def __init__(self, delivered: DeliveredSpeech) -> None:
+        self._samples_left = delivered.samples
+        self._words_left, self._faults_left = delivered.words, delivered.faults
+        self._expected, self._digest = delivered.digest(), SampleDigest()
         # New words and faults of pieces without new samples.
         self._held: tuple[tuple[Word, ...], tuple[Fault, ...]] = (), ()
 

@@ -22,7 +22,7 @@ from ..observe.metrics import RequestRecord
 from ..queue.admission import Admission
 from ..queue.tickets import Ticket
 from ..requests.jobs import PieceStream
-from ..requests.replay import Given, Replay
+from ..requests.replay import DeliveredSpeech, Replay
 from ..requests.request import SpeechRequest
 from ..settings import Settings
 from .voices import FoundVoice
@@ -146,12 +146,12 @@ class Speech(AsyncIterator[Piece]):
         self._stream: PieceStream | None = None
         self._interrupt = threading.Event()
         self._is_aborted = False
-        self._given = Given()
+        self._delivered = DeliveredSpeech()
         self._replay: Replay | None = None
         self._closing: asyncio.Future[None] | None = None  # of the stream that gave way
         self._cached: list[Piece] | None = None  # from the result cache, last piece first
         self._left_out: tuple[str, ...] = ()  # likewise, or of a silence
-        self._delivered: list[Piece] = []
+        self._to_cache: list[Piece] = []
 
     async def __aenter__(self) -> Speech:
         backend = self._backend
@@ -207,7 +207,7 @@ class Speech(AsyncIterator[Piece]):
             if piece.words and not self.request.word_times:
                 piece = replace(piece, words=())  # a guard finds them, too
             if self._is_cacheable:
-                self._delivered.append(piece)
+                self._to_cache.append(piece)
         self.record.add_samples(len(piece.samples))
         self.record.add_guarded(piece)
         self.faults += piece.faults
@@ -248,7 +248,7 @@ class Speech(AsyncIterator[Piece]):
             self._stream = await self._backend.open_stream(
                 self.request, self._voice, self._interrupt
             )
-            self._replay = Replay(self._given)
+            self._replay = Replay(self._delivered)
         assert self._stream is not None
         while True:
             piece: Piece | None = await self._stream.__anext__()
@@ -256,7 +256,7 @@ class Speech(AsyncIterator[Piece]):
             if self._replay is not None:
                 piece = self._replay.fresh(piece)
             if piece is not None:
-                self._given.add(piece)
+                self._delivered.add(piece)
                 return piece
 
     async def __aexit__(
@@ -352,8 +352,8 @@ class Speech(AsyncIterator[Piece]):
 
     def _cache_result(self) -> None:
         """Keep the pieces for identical requests."""
-        if self._is_cacheable and self._delivered and self.finish_reason == "stop":
-            spoken = CachedSpeech(tuple(self._delivered), self.left_out)
+        if self._is_cacheable and self._to_cache and self.finish_reason == "stop":
+            spoken = CachedSpeech(tuple(self._to_cache), self.left_out)
             self._backend.results.put(self._cache_key, spoken)
 
     def _finish(self, reason: str) -> None:

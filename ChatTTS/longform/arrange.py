@@ -12,7 +12,7 @@ from ..audio.samples import SAMPLE_RATE, Samples
 from ..audio.tempo import Tempo
 from ..audio.trim import audible_bounds, speech_bounds
 from ..pipeline.results import Word
-from .kept_lines import SpokenLine
+from .line_store import SpokenLine
 from .settings import Pauses
 
 # 5 ms: a cut in the middle of a wave is heard as a click.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ..audio.samples import Samples
-from .kept_lines import SpokenLine
+from .line_store import SpokenLine
 from .planned import PlannedLine, Reference
 
 CUT_OFF = "the speech was cut off at its longest"

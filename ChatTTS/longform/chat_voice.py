@@ -11,7 +11,7 @@ from ..errors import ChatTTSError
 from ..model.generation import FinishReason
 from ..pipeline.results import SpokenUtterance
 from .attempts import CUT_OFF, Attempt, AttemptingVoice
-from .kept_lines import SpokenLine, SpokenPart
+from .line_store import SpokenLine, SpokenPart
 from .planned import PlannedLine, Reference
 
 if TYPE_CHECKING:

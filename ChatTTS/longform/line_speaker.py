@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import AudioError, ChatTTSError
 from ..utils.locks import ChangeNotifier, WakeSignal, new_lock
-from .kept_lines import KeptLines, SpokenLine
+from .line_store import LineStore, SpokenLine
 from .planned import PlannedLine
 from .script import ScriptError
 
@@ -45,7 +45,7 @@ class LineSpeaker:
 
     Args:
         voice: speaks a line.
-        kept: the folder of the results.
+        store: the folder of the results.
         side_by_side: lines that are generated at once.
         interrupt: an event that ends the reading; any thread may set it.
     """
@@ -53,11 +53,11 @@ class LineSpeaker:
     def __init__(
         self,
         voice: LineVoice,
-        kept: KeptLines,
+        store: LineStore,
         side_by_side: int,
         interrupt: threading.Event | None,
     ) -> None:
-        self._voice, self._kept = voice, kept
+        self._voice, self._store = voice, store
         self._side_by_side = side_by_side
         self._interrupt = interrupt
         self._room = _Room(_UTTERANCES * side_by_side)
@@ -107,10 +107,10 @@ class LineSpeaker:
             raise self._interrupted() from error
         if planned.key is None:
             return planned, _NOTHING
-        spoken = self._kept.load(planned.key)
+        spoken = self._store.load(planned.key)
         if spoken is None:
             raise AudioError(
-                f"another program deleted or damaged a line in {self._kept.folder}; run the "
+                f"another program deleted or damaged a line in {self._store.folder}; run the "
                 "command again"
             )
         return planned, spoken
@@ -118,7 +118,7 @@ class LineSpeaker:
     def _speak(self, planned: PlannedLine, stop: threading.Event) -> None:
         """Speak a line and keep it; runs in a thread of the pool."""
         key = planned.key
-        if key is None or self._kept.has(key):
+        if key is None or self._store.has(key):
             return
         with self._room.taken(len(planned.texts)):
             if stop.is_set():
@@ -126,11 +126,11 @@ class LineSpeaker:
             spoken = self._voice.speak(planned, stop)
         if spoken is None:
             raise self._interrupted()
-        self._kept.save(key, spoken)
+        self._store.save(key, spoken)
 
     def _interrupted(self) -> InterruptedReadingError:
         return InterruptedReadingError(
-            f"interrupted; the lines spoken so far are kept in {self._kept.folder}"
+            f"interrupted; the lines spoken so far are kept in {self._store.folder}"
         )
 
 

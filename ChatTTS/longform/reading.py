@@ -13,8 +13,8 @@ from ..pipeline.fitting.learning import speech_lengths
 from .chat_voice import ChatVoice
 from .cues import with_durations
 from .files import parse_script
-from .kept_lines import KeptLines
 from .line_speaker import LineSpeaker, LineVoice
+from .line_store import LineStore
 from .marks import expanded
 from .plan import Planner, checkpoint_hash
 from .recording import Recording
@@ -73,11 +73,11 @@ def read_aloud(
     if folder is None:
         temporary = TemporaryDirectory(prefix="chattts-read-")
         folder = temporary.name
-    kept = KeptLines(Path(folder))
+    store = LineStore(Path(folder))
     usual = SIDE_BY_SIDE if model.gpt.batches_itself else 1
     own = ChatVoice(chat, logger.warning)
     voice: LineVoice = own
     if settings.steady is not None:
         voice = SteadyVoice(own, settings.steady == "retry", logger.warning)
-    speaker = LineSpeaker(voice, kept, settings.side_by_side or usual, interrupt)
-    return Recording(whole, plan, speaker, kept, settings, temporary)
+    speaker = LineSpeaker(voice, store, settings.side_by_side or usual, interrupt)
+    return Recording(whole, plan, speaker, store, settings, temporary)

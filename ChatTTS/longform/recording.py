@@ -20,9 +20,9 @@ from ..errors import ChatTTSError, ConfigError
 from ..pipeline.results import Word
 from .arrange import ArrangedLine, arrange
 from .cover import NO_PICTURE, is_picture
-from .kept_lines import KeptLines, SpokenLine
 from .lateness import mixed, settled, told
 from .line_speaker import LineSpeaker
+from .line_store import LineStore, SpokenLine
 from .loudness import gain_for, limited, measured
 from .planned import PlannedLine
 from .script import Join, Line, Script
@@ -91,7 +91,7 @@ class Recording:
     Args:
         plan: the calls of these lines.
         speaker: speaks them.
-        kept: their results.
+        store: their results.
         settings: of the reading.
         temporary: the folder, if it is deleted at the end.
         warn: called with each warning, which names its line; it is logged by default.
@@ -102,14 +102,14 @@ class Recording:
         script: Script,
         plan: Sequence[PlannedLine],
         speaker: LineSpeaker,
-        kept: KeptLines,
+        store: LineStore,
         settings: ReadSettings,
         temporary: TemporaryDirectory[str] | None = None,
         warn: Callable[[str], None] = logger.warning,
     ) -> None:
         self.script = script
         self._warn = warn
-        self._plan, self._speaker, self._kept = plan, speaker, kept
+        self._plan, self._speaker, self._store = plan, speaker, store
         self._settings, self._temporary = settings, temporary
         # Each iteration makes every piece again.
         self._told_late: set[int] = set()
@@ -128,7 +128,7 @@ class Recording:
     @property
     def lines_kept(self) -> int:
         """The number of lines that need no model any more."""
-        return sum(planned.key is None or planned.key in self._kept for planned in self._plan)
+        return sum(planned.key is None or planned.key in self._store for planned in self._plan)
 
     def __iter__(self) -> Iterator[SpokenPiece]:
         """Iterate over the pieces in order; errors as :meth:`LineSpeaker.lines`."""
@@ -244,7 +244,7 @@ class Recording:
 
     def remove_kept(self) -> None:
         """Delete the spoken lines, and their folder if nothing else is in it."""
-        self._kept.remove()
+        self._store.remove()
 
     def close(self) -> None:
         """Delete a temporary folder; a folder of the caller's stays."""
@@ -369,7 +369,7 @@ class Recording:
         if mark is False:
             return None
         keys = (planned.key for planned in self._plan if planned.key is not None)
-        began = self._kept.began(keys)
+        began = self._store.began(keys)
         day = today() if began is None else day_made(began)
         return (Mark() if mark is True else mark).on(day)
 

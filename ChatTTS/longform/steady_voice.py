@@ -14,7 +14,7 @@ from ..pipeline.speech_lengths import SPEED_TAG
 from ..text.emphasis import has_emphasis
 from ..utils.locks import new_lock
 from .attempts import FIRST, Attempt, AttemptingVoice, tell_faults
-from .kept_lines import SpokenLine, SpokenPart
+from .line_store import SpokenLine, SpokenPart
 from .planned import PlannedLine, Reference
 from .steadiness import Trait, Usual, heard_in
 

@@ -20,11 +20,11 @@ from ChatTTS.audio import read
 from ChatTTS.audio.samples import SAMPLE_RATE, Samples
 from ChatTTS.core import Chat
 from ChatTTS.errors import AudioError, ConfigError
-from ChatTTS.longform import kept_lines, line_speaker
+from ChatTTS.longform import line_speaker, line_store
 from ChatTTS.longform.arrange import arrange
 from ChatTTS.longform.files import parse_script
-from ChatTTS.longform.kept_lines import KeptLines, SpokenLine, SpokenPart
 from ChatTTS.longform.line_speaker import InterruptedReadingError
+from ChatTTS.longform.line_store import LineStore, SpokenLine, SpokenPart
 from ChatTTS.longform.recording import Recording, SpokenPiece
 from ChatTTS.longform.script import ScriptError
 from ChatTTS.longform.settings import Loudness, Pauses, ReadSettings, Role, read_roles
@@ -196,7 +196,7 @@ def test_a_full_disk_loses_nothing(
             raise OSError(28, "No space left on device")
         return write(path)
 
-    monkeypatch.setattr(kept_lines, "writing_whole", full)
+    monkeypatch.setattr(line_store, "writing_whole", full)
     script = parse_script(BOOK, "a.md", "markdown")
     with pytest.raises(AudioError, match=r"No space left.*not lost"):
         list(standard.read(script, SETTINGS, folder=tmp_path))
@@ -220,7 +220,7 @@ def test_an_interrupt_ends_the_reading(standard: Chat, infer: Speaks) -> None:
 
 
 def test_lines_are_kept_exactly(tmp_path: Path) -> None:
-    kept = KeptLines(tmp_path / "new" / "folder")
+    kept = LineStore(tmp_path / "new" / "folder")
     word = Word("a", 0.1, 0.2, 2400, 4800, 0, 1, 0.5)
     spoken = SpokenLine(tone(300, 0.1), (SpokenPart("ä。", 2400),), (word,))
     kept.save("key", spoken)

@@ -14,7 +14,7 @@ import numpy as np
 from ...audio.samples import SAMPLE_RATE, Samples
 from ...errors import ChatTTSError, NothingToSpeakError, named_parts
 from ...longform.attempts import CUT_OFF, Attempt, AttemptingVoice
-from ...longform.kept_lines import SpokenLine, SpokenPart
+from ...longform.line_store import SpokenLine, SpokenPart
 from ...longform.planned import PlannedLine, Reference
 from ...model.generation import FinishReason
 from ...pipeline.results import Piece, Word

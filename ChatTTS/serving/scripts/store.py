@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...errors import ConfigError
-from ...longform.kept_lines import KeptLines, SpokenLine
+from ...longform.line_store import LineStore, SpokenLine
 from ...utils.folder_lock import FolderLock
 from ...utils.kept_files import UNFINISHED, writing_whole
 from ...utils.locks import new_lock
@@ -144,7 +144,7 @@ class JobStore:
         with self._counts:
             self._used.pop(job.id, None)
 
-    def lines(self, job: ScriptJob) -> KeptLines:
+    def lines(self, job: ScriptJob) -> LineStore:
         """Return the spoken lines of a job."""
         return _CountedLines(self, job)
 
@@ -156,7 +156,7 @@ class JobStore:
         Returns:
             How many there were.
         """
-        lines, count = KeptLines(self.folder_of_lines(job)), 0
+        lines, count = LineStore(self.folder_of_lines(job)), 0
         for key in dict.fromkeys(keys):
             for other in () if key in lines else failed:
                 size = lines.take_over(self.folder_of_lines(other), key)
@@ -169,7 +169,7 @@ class JobStore:
 
     def remove_lines(self, job: ScriptJob) -> None:
         """Delete the spoken lines of a job that is done."""
-        KeptLines(self._of(job) / _LINES).remove()
+        LineStore(self._of(job) / _LINES).remove()
         with self._counts:
             self._used[job.id] = _size(self._of(job))
 
@@ -228,7 +228,7 @@ class JobStore:
                 self._used[name] = self._used.get(name, 0) + size
 
 
-class _CountedLines(KeptLines):
+class _CountedLines(LineStore):
     """Kept lines that count against the room of the store."""
 
     def __init__(self, store: JobStore, job: ScriptJob) -> None:

@@ -16,7 +16,7 @@ import pytest
 import soundfile
 
 from ChatTTS.errors import NothingToSpeakError, TextError
-from ChatTTS.longform import kept_lines
+from ChatTTS.longform import line_store
 from ChatTTS.longform.subprocess_reader import read_in_subprocess
 from ChatTTS.serving.scripts import planning
 from ChatTTS.serving.settings import Limits
@@ -369,7 +369,7 @@ def test_a_full_disk_is_told_without_its_paths(
     def full(path: Path) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kept_lines, "writing_whole", full)
+    monkeypatch.setattr(line_store, "writing_whole", full)
     told = settled(server, post(server, "Hello there.").json()["id"])
     assert (told["state"], told["error"]["code"]) == ("failed", "storage_failed")
     assert "the disk is full" in told["error"]["message"]

@@ -1,4 +1,4 @@
-"""Spoken lines in a folder, each under the hash of everything that decides it."""
+"""A store of spoken lines in a folder, each under the hash of everything that decides it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class SpokenLine:
     words: tuple[Word, ...] = ()
 
 
-class KeptLines:
+class LineStore:
     """A folder of spoken lines.
 
     A file appears under its name when it is complete, and its content is checked by a hash when it

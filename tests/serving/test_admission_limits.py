@@ -73,25 +73,25 @@ def test_a_client_leaves_places_to_others() -> None:
 def test_a_ticket_whose_work_is_not_taken_gives_way_to_others() -> None:
     async def scenario(hall: Hall) -> None:
         stalled, read = hall.ask("a"), hall.ask("b")
-        gave_way: list[str] = []
+        preempted: list[str] = []
         for ticket, name in ((stalled, "a"), (read, "b")):
 
-            def give_way(ticket: Ticket = ticket, name: str = name) -> None:
-                gave_way.append(name)
+            def preempt(ticket: Ticket = ticket, name: str = name) -> None:
+                preempted.append(name)
                 ticket.release()
 
-            ticket.may_give_way(give_way)
+            ticket.allow_preemption(preempt)
             ticket.mark_taken(False)
         await asyncio.sleep(60)
-        assert gave_way == []  # no other one waits
+        assert preempted == []  # no other one waits
         read.mark_taken(True)
         hall.ask("c")
         await spin()
-        assert gave_way == ["a"]
+        assert preempted == ["a"]
         assert hall.begun == ["a", "b", "c"]
         hall.ask("d")
         await asyncio.sleep(20)
-        assert hall.begun == ["a", "b", "c"]  # "b" waits for work, and "c" does not give way
+        assert hall.begun == ["a", "b", "c"]  # "b" waits for work, and "c" is not preempted
         await hall.end_all()
 
     play(scenario, running=2)

@@ -32,7 +32,7 @@ class AdmissionLimits:
         ageing_seconds: time after which a waiting batch ticket counts as an interactive one.
         max_running_per_client: tickets of one client that have their turn at a time; ``None`` is no
             limit of its own.
-        stalled_seconds: time after which a ticket whose work is not taken gives way to others.
+        stalled_seconds: time after which a ticket whose work is not taken may be preempted.
 
     Raises:
         ConfigError: a value is out of range.
@@ -66,7 +66,7 @@ class AdmissionSnapshot:
         waiting_interactive, waiting_batch: waiting tickets by their priority.
         clients: clients that have a ticket.
         longest_wait: seconds that the oldest waiting ticket has waited.
-        cost_per_second: throughput of all places; ``None`` before the first ticket is done.
+        cost_per_second: throughput of all slots; ``None`` before the first ticket is done.
     """
 
     running: int
@@ -85,13 +85,13 @@ class _Throughput:
         self._cost, self._seconds = 0.0, 0.0
 
     def learn(self, cost: float, seconds: float) -> None:
-        """Count a ticket of ``cost`` that was done and held its place for ``seconds``."""
+        """Count a ticket of ``cost`` that was done and held its slot for ``seconds``."""
         self._cost = self._cost * _DECAY + cost
         self._seconds = self._seconds * _DECAY + seconds
 
     @property
-    def per_place(self) -> float | None:
-        """Cost per second of one place; ``None`` before the first ticket is done."""
+    def per_slot(self) -> float | None:
+        """Cost per second of one slot; ``None`` before the first ticket is done."""
         return self._cost / self._seconds if self._seconds > 0 else None
 
 
@@ -156,8 +156,8 @@ class Admission:
             cost: amount of work, such as the number of characters of a text.
             deadline: time by which its turn must come; ``None`` means ``max_wait_seconds`` alone.
             continues: it belongs to an accepted request, and is accepted while draining too.
-            resumes: it had its turn before and gave way. It is never refused, and waits as long as
-                it takes.
+            resumes: it had its turn before and was preempted. It is never refused, and waits as
+                long as it takes.
 
         Raises:
             OverloadedError: too many tickets wait, the turn would come too late, or the admission
@@ -178,7 +178,7 @@ class Admission:
             raise DeadlineError("the request's deadline had already passed when it arrived")
         until = now + self.limits.max_wait_seconds
         until = until if deadline is None else min(until, deadline)
-        must_wait = not (self._has_place and self._may_run(client))
+        must_wait = not (self._has_free_slot and self._may_run(client))
         if must_wait:
             self._age_tickets(now)
         if must_wait and not resumes:
@@ -191,7 +191,7 @@ class Admission:
         if priority is Priority.BATCH:
             self._not_aged[ticket.number] = ticket
         self._queue_of(ticket).push(ticket)
-        self._fill_places()
+        self._fill_slots()
         if must_wait and not resumes:
             loop = asyncio.get_running_loop()
             self._timers[ticket.number] = loop.call_later(until - now, self._expire, ticket)
@@ -202,16 +202,16 @@ class Admission:
     def expected_wait(self, client: str, priority: Priority) -> float | None:
         """Return an estimate of how many seconds a new ticket would wait.
 
-        ``None`` if all places are taken and no ticket has been done yet.
+        ``None`` if all slots are taken and no ticket has been done yet.
         """
         is_own = not self._may_run(client)
-        if self._has_place and not is_own:
+        if self._has_free_slot and not is_own:
             return 0.0
-        each = self._throughput.per_place
+        each = self._throughput.per_slot
         if each is None:
             return None
         now = self.clock()
-        # The next place becomes free when the first of the running tickets is done.
+        # The next slot becomes free when the first of the running tickets is done.
         running = [t for t in self._running.values() if not is_own or t.client == client]
         first = min(t.cost / each - (now - t.entered - t.waited) for t in running)
         rate = each * len(running)
@@ -256,7 +256,7 @@ class Admission:
         if finished:
             self._throughput.learn(ticket.cost, self.clock() - ticket.entered - ticket.waited)
         self._forget_client(ticket.client)
-        self._fill_places()
+        self._fill_slots()
 
     def _check_limits(self, client: str) -> None:
         limits = self.limits
@@ -297,10 +297,10 @@ class Admission:
             del self._not_aged[ticket.number]
             self._interactive.push(ticket)
 
-    def _fill_places(self) -> None:
-        """Give waiting tickets their turns while places are free."""
+    def _fill_slots(self) -> None:
+        """Give waiting tickets their turns while slots are free."""
         self._age_tickets(self.clock())
-        while self._waiting and self._has_place:
+        while self._waiting and self._has_free_slot:
             ticket = self._next_ticket()
             if ticket is None:
                 return
@@ -317,7 +317,7 @@ class Admission:
         return None
 
     @property
-    def _has_place(self) -> bool:
+    def _has_free_slot(self) -> bool:
         return len(self._running) < self.limits.max_running
 
     def _may_run(self, client: str) -> bool:
@@ -326,7 +326,7 @@ class Admission:
         return most is None or self._running_of[client] < most
 
     def _reclaim(self) -> None:
-        """Take places away from tickets whose work is not taken, while others wait for places."""
+        """Preempt tickets whose work is not taken, while others wait for slots."""
         self._reclaiming = None
         if not self._waiting:
             return
@@ -335,10 +335,10 @@ class Admission:
         stalled = [
             ticket
             for ticket in self._running.values()
-            if ticket.is_stalled(seconds) and (not self._has_place or ticket.client in wanting)
+            if ticket.is_stalled(seconds) and (not self._has_free_slot or ticket.client in wanting)
         ]
         for ticket in stalled[: len(self._waiting)]:
-            ticket.give_way()
+            ticket.preempt()
         loop = asyncio.get_running_loop()
         self._reclaiming = loop.call_later(seconds / 4, self._reclaim)
 
@@ -375,8 +375,8 @@ class Admission:
         return self._interactive.ahead(client)
 
     def _cost_per_second(self) -> float | None:
-        """Return the throughput of all places; ``None`` before the first ticket is done."""
-        each = self._throughput.per_place
+        """Return the throughput of all slots; ``None`` before the first ticket is done."""
+        each = self._throughput.per_slot
         return None if each is None else each * self.limits.max_running
 
     def _retry_after(self, cost: float) -> int:

@@ -64,26 +64,26 @@ class Ticket:
         self._settled_at: float | None = None
         self._error: ServingError | None = None
         self._unread_since: float | None = None
-        self._give_way: Callable[[], None] | None = None
+        self._preempt: Callable[[], None] | None = None
 
-    def may_give_way(self, give_way: Callable[[], None]) -> None:
-        """Allow the issuer to call ``give_way``, which releases it, while its work is not taken."""
-        self._give_way = give_way
+    def allow_preemption(self, preempt: Callable[[], None]) -> None:
+        """Allow the issuer to call ``preempt``, which releases it, while its work is not taken."""
+        self._preempt = preempt
 
     def mark_taken(self, is_taken: bool) -> None:
         """Note whether the listener waits for more work, or still has to take what it was given."""
         self._unread_since = None if is_taken else self._issuer.clock()
 
     def is_stalled(self, seconds: float) -> bool:
-        """Return whether its work was not taken for so many seconds, and it may give way."""
+        """Return whether its work was not taken for so many seconds, and it may be preempted."""
         since = self._unread_since
         is_old = since is not None and self._issuer.clock() - since >= seconds
-        return is_old and self.has_turn and self._give_way is not None
+        return is_old and self.has_turn and self._preempt is not None
 
-    def give_way(self) -> None:
+    def preempt(self) -> None:
         """Have its owner release it; only if it is stalled."""
-        assert self._give_way is not None
-        self._give_way()
+        assert self._preempt is not None
+        self._preempt()
 
     @property
     def waited(self) -> float:

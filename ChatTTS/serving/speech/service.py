@@ -169,7 +169,7 @@ class SpeechService(RequestChecks):
 
     @property
     def may_resume(self) -> bool:
-        """Return whether a request that gave way can go on with the same sound."""
+        """Return whether a request that was preempted can go on with the same sound."""
         return self.model.is_exact
 
     # -- requests --------------------------------------------------------------------------
@@ -314,7 +314,7 @@ class SpeechService(RequestChecks):
         """Put a request into the queue.
 
         Args:
-            resumes: whether it had its turn before, and gave way.
+            resumes: whether it had its turn before, and was preempted.
 
         Raises:
             OverloadedError, DeadlineError: see :meth:`..queue.admission.Admission.enter`.

@@ -60,7 +60,7 @@ class SpeechBackend(Protocol):
         settings: of the server.
         admission: the queue.
         results: pieces of finished requests.
-        may_resume: whether a request that gave way can go on with the same sound.
+        may_resume: whether a request that was preempted can go on with the same sound.
     """
 
     settings: Settings
@@ -80,7 +80,7 @@ class SpeechBackend(Protocol):
         """Return the request's voice; raise ServingError on a bad request."""
 
     def take_ticket(self, request: SpeechRequest, *, resumes: bool = False) -> Ticket:
-        """Put the request into the queue; it ``resumes`` where it gave way."""
+        """Put the request into the queue; it ``resumes`` where it was preempted."""
 
     async def find_lexicon_uses(self, request: SpeechRequest) -> tuple[LexiconUse, ...]:
         """Return where the lexicon replaces words; raise RequestTooLargeError as ``check``."""
@@ -107,7 +107,7 @@ class Speech(AsyncIterator[Piece]):
     """The pieces of one request: ``async with service.speak(request) as speech``.
 
     Creating it does nothing and raises nothing. Entering checks the request and waits for its
-    turn. Iterating gives the pieces. While they are not taken and other requests wait, its place is
+    turn. Iterating gives the pieces. While they are not taken and other requests wait, its slot is
     theirs; its sound is generated once more from there on. Leaving, early too, frees everything
     within one step of the engine.
 
@@ -148,7 +148,7 @@ class Speech(AsyncIterator[Piece]):
         self._is_aborted = False
         self._delivered = DeliveredSpeech()
         self._replay: Replay | None = None
-        self._closing: asyncio.Future[None] | None = None  # of the stream that gave way
+        self._closing: asyncio.Future[None] | None = None  # of the stream that was preempted
         self._cached: list[Piece] | None = None  # from the result cache, last piece first
         self._left_out: tuple[str, ...] = ()  # likewise, or of a silence
         self._to_cache: list[Piece] = []
@@ -168,7 +168,7 @@ class Speech(AsyncIterator[Piece]):
             self.record.is_cached = True
             backend.speech_started(self)
             return self
-        await self._take_place()
+        await self._take_slot()
         self.record.mark_started()
         backend.speech_started(self)
         try:
@@ -217,16 +217,16 @@ class Speech(AsyncIterator[Piece]):
             self._ticket.mark_taken(False)
         return piece
 
-    async def _take_place(self, *, resumes: bool = False) -> None:
+    async def _take_slot(self, *, resumes: bool = False) -> None:
         """Wait for a turn."""
         ticket = self._backend.take_ticket(self.request, resumes=resumes)
         await ticket.__aenter__()
         self._ticket = ticket
         if self._backend.may_resume:
-            ticket.may_give_way(self._give_way)
+            ticket.allow_preemption(self._preempt)
 
-    def _give_way(self) -> None:
-        """End the generation, and leave the place to others, until the next piece is wanted."""
+    def _preempt(self) -> None:
+        """End the generation, and leave the slot to others, until the next piece is wanted."""
         assert self._stream is not None
         assert self._ticket is not None
         self._interrupt.set()
@@ -241,7 +241,7 @@ class Speech(AsyncIterator[Piece]):
         if self._closing is not None:
             await self._closing
             self._closing = None
-            await self._take_place(resumes=True)
+            await self._take_slot(resumes=True)
             if self._is_aborted:
                 raise StopAsyncIteration
             self._interrupt = threading.Event()

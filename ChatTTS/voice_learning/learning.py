@@ -140,24 +140,24 @@ class Learner:
         coded, sequences, left = self._fitting(coded, left)
         language_model = load_language_model(self.folder, self.model.config, placement)
         names = [each.name for each in coded]
-        places, labels = self._candidates(space, from_sample)
+        points, labels = self._candidates(space, from_sample)
         search = SpeakerSearch(
             language_model, space, divided(sequences, self.seed, self.settings), *self._how
         )
-        pace = search.pace(places[0])
+        pace = search.pace(points[0])
         starts_wanted = 1 if from_sample else self.settings.starts
         steps = self.settings.steps(starts_wanted)
         # The checks compare all recordings twice, and each start once.
         forecast = Forecast(
-            steps * pace.step + (len(places) + 2 + starts_wanted) * pace.whole,
+            steps * pace.step + (len(points) + 2 + starts_wanted) * pace.whole,
             f"learning from {left.seconds:.0f} s of speech in {len(coded)} recordings",
             self.say,
         )
         profiles = self._profiles(
-            language_model, space, sequences, places, lambda: forecast.advance(pace.whole)
+            language_model, space, sequences, points, lambda: forecast.advance(pace.whole)
         )
         chosen = int(profiles.mean(axis=0).argmin())
-        faults = wrong_transcripts(language_model, sequences, names, space.vectors(places[chosen]))
+        faults = wrong_transcripts(language_model, sequences, names, space.vectors(points[chosen]))
         fitting = [i for i, name in enumerate(names) if name not in {f.name for f in faults}]
         if not self.one_speaker:
             faults += other_speakers(profiles[fitting], [names[i] for i in fitting])
@@ -170,7 +170,7 @@ class Learner:
             language_model,
             space,
             [sequences[i] for i in used],
-            {labels[i]: places[i] for i in starts},
+            {labels[i]: points[i] for i in starts},
             left,
             lambda count: forecast.advance(count * pace.step),
         )
@@ -186,9 +186,9 @@ class Learner:
     ) -> LearnedVoice:
         division = divided(sequences, self.seed, self.settings)
         search = SpeakerSearch(language_model, space, division, *self._how)
-        places = list(starts.values())
+        points = list(starts.values())
         begin = time.perf_counter()
-        most = self.settings.steps(len(places))
+        most = self.settings.steps(len(points))
         with progress("learn", "step", self.show_tqdm, total=most) as bar:
 
             def see(look: Look) -> None:
@@ -201,15 +201,15 @@ class Learner:
                     *(look.start, look.step, look.learned, look.held),
                 )
 
-            found = search.run(places, see)
+            found = search.run(points, see)
         speaker = self.model.speaker
-        string = speaker.encode(space.raw(found.place))
+        string = speaker.encode(space.raw(found.point))
         # With the string, which has 16 bits, and not with the vector that was found.
-        vector = torch.from_numpy(speaker.vector(string)).to(found.place)
-        began_at = next(name for name, at in starts.items() if at is found.start_place)
+        vector = torch.from_numpy(speaker.vector(string)).to(found.point)
+        began_at = next(name for name, at in starts.items() if at is found.start_point)
         return LearnedVoice(
             speaker=string,
-            before=self.known.get(began_at) or speaker.encode(space.raw(found.start_place)),
+            before=self.known.get(began_at) or speaker.encode(space.raw(found.start_point)),
             began_at=began_at if began_at in self.known else "a random speaker",
             held_before=found.start_held,
             held=unlikelihood(language_model, division.held, [vector] * len(division.held)),
@@ -253,9 +253,9 @@ class Learner:
         return code_sequence(self.model.tokenizer, coded.text, coded.codes, prompt=prompt)
 
     def _candidates(self, space: SpeakerSpace, from_sample: bool) -> tuple[list[Tensor], list[str]]:
-        """Return the places and names of known voices and of random speakers."""
+        """Return the points and names of known voices and of random speakers."""
         vector = self.model.speaker.vector
-        known = [space.place(vector(string)) for string in self.known.values()]
+        known = [space.point(vector(string)) for string in self.known.values()]
         # Profiles of few speakers tell voices apart less well.
         wanted = 0 if from_sample and len(known) > 1 else self.settings.candidates
         drawn = list(space.drawn(wanted, self.seed))
@@ -266,14 +266,14 @@ class Learner:
         language_model: LanguageModel,
         space: SpeakerSpace,
         sequences: list[CodeSequence],
-        places: list[Tensor],
+        points: list[Tensor],
         advance: Callable[[], None],
     ) -> NDArray[np.float64]:
         """Return nats a code by recording and speaker, [recordings, speakers]."""
         found = []
-        with progress("compare", "speaker", self.show_tqdm, total=len(places)) as bar:
-            for place in places:
-                speakers = [space.vectors(place)] * len(sequences)
+        with progress("compare", "speaker", self.show_tqdm, total=len(points)) as bar:
+            for point in points:
+                speakers = [space.vectors(point)] * len(sequences)
                 found.append(unlikelihoods(language_model, sequences, speakers)[0])
                 bar.update()
                 advance()

@@ -1,6 +1,6 @@
 """The search for the speaker vector that makes recordings likeliest.
 
-Only the place of the vector changes, by Adam (Kingma and Ba, 2015); all weights are frozen. Several
+Only the point of the vector changes, by Adam (Kingma and Ba, 2015); all weights are frozen. Several
 starts are tried, and the likeliest goes on until sentences that are held out get no likelier. Where
 all of three went on, they ended within 0.001 nats of each other.
 """
@@ -30,7 +30,7 @@ class SearchSettings:
     """The settings of a search.
 
     Attributes:
-        starts: places that the search begins at.
+        starts: points that the search begins at.
         trial: steps of each start, after which the likeliest goes on alone; whole looks.
         candidates: random speakers, of which the likeliest become starts.
         most_steps: of the start that goes on.
@@ -77,21 +77,21 @@ class Look:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class SearchResult:
     """The result of a search.
 
     Attributes:
-        place: of the likeliest vector, float32 [H].
+        point: of the likeliest vector, float32 [H].
         held: nats a code of the held-out sentences with it.
         start_held: the same with the best start, before any step.
-        start_place: that start.
+        start_point: that start.
         looks: all looks, in order.
     """
 
-    place: Tensor
+    point: Tensor
     held: float
     start_held: float
-    start_place: Tensor
+    start_point: Tensor
     looks: tuple[Look, ...]
 
 
@@ -140,21 +140,23 @@ class SpeakerSearch:
         self._model, self._space, self._division = model, space, division
         self._seed, self._settings = seed, settings
 
-    def pace(self, place: Tensor) -> Pace:
+    def pace(self, point: Tensor) -> Pace:
         """Return how long the parts of the work take; measured by doing some of each."""
         batches = self._batches(0)
-        self._gradient(place, next(batches))  # the first one also builds what the others reuse
-        step = _seconds_of(lambda: [self._gradient(place, next(batches)) for _ in range(_MEASURED)])
-        look = _seconds_of(lambda: self._held(place))
+        self._gradient(point, next(batches))  # the first one also builds what the others reuse
+        step = _seconds_of(lambda: [self._gradient(point, next(batches)) for _ in range(_MEASURED)])
+        look = _seconds_of(lambda: self._held(point))
         learned, held = (sum(map(len, part)) for part in vars(self._division).values())
         whole = look * (learned + held) / held
         return Pace(step / _MEASURED + look / self._settings.every, whole)
 
-    def run(self, starts: Sequence[Tensor], see: Callable[[Look], None] | None = None) -> Found:
+    def run(
+        self, starts: Sequence[Tensor], see: Callable[[Look], None] | None = None
+    ) -> SearchResult:
         """Search from each start.
 
         Args:
-            starts: places, float32 [H].
+            starts: points, float32 [H].
             see: called at each look.
         """
         looks: list[Look] = []
@@ -178,44 +180,44 @@ class SpeakerSearch:
             for number in range(len(starts)):
                 go_on(number, self._settings.trial)
             # Held-out sentences are few: they end a search, and all sentences choose the start.
-            wholes = [self._whole(place) for place, _ in ends]
+            wholes = [self._whole(point) for point, _ in ends]
             best = int(np.argmin(wholes))
         go_on(best, self._settings.most_steps)
-        place, held = ends[best]
-        return Found(place, held, before[best_start], starts[best_start], tuple(looks))
+        point, held = ends[best]
+        return SearchResult(point, held, before[best_start], starts[best_start], tuple(looks))
 
     def _from(self, number: int, start: Tensor, held: float) -> Iterator[tuple[Look, Tensor]]:
-        """Yield the looks of one start, with their places."""
+        """Yield the looks of one start, with their points."""
         settings = self._settings
-        place = start.clone().requires_grad_(True)
-        optimizer = torch.optim.Adam([place], lr=settings.rate, betas=(0.8, 0.95))
+        point = start.clone().requires_grad_(True)
+        optimizer = torch.optim.Adam([point], lr=settings.rate, betas=(0.8, 0.95))
         batches = self._batches(number)
         best, idle, losses = held, 0, [math.nan]
         yield Look(number, 0, math.nan, held), start
         for step in range(1, settings.most_steps + 1):
             gone = (step - 1) / settings.most_steps
             optimizer.param_groups[0]["lr"] = settings.rate * 0.1**gone
-            losses.append(self._gradient(place, next(batches)))
+            losses.append(self._gradient(point, next(batches)))
             optimizer.step()
             optimizer.zero_grad()
             with torch.no_grad():
-                place.copy_(self._space.bounded(place))
+                point.copy_(self._space.bounded(point))
             if step % settings.every:
                 continue
-            now = self._held(place.detach())
+            now = self._held(point.detach())
             learned = float(np.nanmean(losses))
             losses.clear()
-            yield Look(number, step, learned, now), place.detach().clone()
+            yield Look(number, step, learned, now), point.detach().clone()
             idle = idle + 1
             if now < best - settings.progress:
                 best, idle = now, 0
             if idle >= settings.patience:
                 return
 
-    def _gradient(self, place: Tensor, part: Sequence[CodeSequence]) -> float:
-        """Compute the loss of a step; add its gradient to a place that wants one."""
+    def _gradient(self, point: Tensor, part: Sequence[CodeSequence]) -> float:
+        """Compute the loss of a step; add its gradient to a point that wants one."""
         batch = code_batch(part, self._model.end).to(self._model.device)
-        wanted = place if place.requires_grad else place.clone().requires_grad_(True)
+        wanted = point if point.requires_grad else point.clone().requires_grad_(True)
         with torch.enable_grad():
             vectors = self._space.vectors(wanted)[None].expand(len(part), -1)
             losses, predicted = self._model.losses(batch, vectors)
@@ -223,13 +225,13 @@ class SpeakerSearch:
             loss.backward()
         return float(loss.detach())
 
-    def _held(self, place: Tensor) -> float:
+    def _held(self, point: Tensor) -> float:
         held = self._division.held
-        return unlikelihood(self._model, held, [self._space.vectors(place)] * len(held))
+        return unlikelihood(self._model, held, [self._space.vectors(point)] * len(held))
 
-    def _whole(self, place: Tensor) -> float:
+    def _whole(self, point: Tensor) -> float:
         every = (*self._division.learned, *self._division.held)
-        return unlikelihood(self._model, every, [self._space.vectors(place)] * len(every))
+        return unlikelihood(self._model, every, [self._space.vectors(point)] * len(every))
 
     def _batches(self, number: int) -> Iterator[list[CodeSequence]]:
         """Yield the recordings of each step, without end; all come before one comes again."""

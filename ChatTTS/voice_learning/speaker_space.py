@@ -1,7 +1,7 @@
 """The space that speaker vectors are searched in: where random speakers live.
 
 ``spk_stat`` says how random speakers are drawn: each coordinate from a normal distribution of its
-own. A place is a vector in units of these distributions. A search stays inside the bounds that 99 %
+own. A point is a vector in units of these distributions. A search stays inside the bounds that 99 %
 of random speakers keep: on the size of each coordinate, and on the length of the whole. Beyond
 them the model was hardly trained, and a vector there may fit recordings without being speakable.
 """
@@ -24,7 +24,7 @@ _SHARE = 0.99  # of random speakers that keep each bound
 
 @dataclass(frozen=True, eq=False)
 class SpeakerSpace:
-    """Places of speakers.
+    """Points of speakers.
 
     Attributes:
         mean: of random speakers, float32 [H].
@@ -63,26 +63,26 @@ class SpeakerSpace:
         return int((self.std > 0).sum())
 
     @property
-    def most_each(self) -> float:
-        """The bound on each coordinate of a place."""
+    def max_coordinate(self) -> float:
+        """The bound on each coordinate of a point."""
         return NormalDist().inv_cdf((1 + _SHARE ** (1 / self.dimensions)) / 2)
 
     @property
-    def most_length(self) -> float:
-        """The bound on the length of a place."""
+    def max_length(self) -> float:
+        """The bound on the length of a point."""
         # Wilson and Hilferty's approximation of the quantile of chi squared.
         ninth = 2 / (9 * self.dimensions)
         root = 1 - ninth + NormalDist().inv_cdf(_SHARE) * ninth**0.5
         return float((self.dimensions * root**3) ** 0.5)
 
     def drawn(self, count: int, seed: int) -> Tensor:
-        """Return the places of random speakers, float32 [count, H]."""
+        """Return the points of random speakers, float32 [count, H]."""
         generator = torch.Generator().manual_seed(seed)
         drawn = torch.randn(count, len(self.mean), generator=generator).to(self.mean.device)
         return self.bounded(drawn)
 
-    def place(self, vector: NDArray[np.float32]) -> Tensor:
-        """Return the place [H] of a normalised speaker vector [H]."""
+    def point(self, vector: NDArray[np.float32]) -> Tensor:
+        """Return the point [H] of a normalised speaker vector [H]."""
         direction = torch.from_numpy(vector).to(self.mean)
         away = direction * self._length(direction) - self.mean
         return self.bounded(torch.where(self.std > 0, away / self.std.clamp_min(1e-12), 0.0))
@@ -98,18 +98,18 @@ class SpeakerSpace:
             return shared.square().sum() / along
         return (self.std.square() + self.mean.square()).sum().sqrt()
 
-    def bounded(self, places: Tensor) -> Tensor:
-        """Return the nearest places [..., H] within the bounds."""
-        most = self.most_each
-        inside = torch.where(self.std > 0, places, 0.0).clamp(-most, most)
+    def bounded(self, points: Tensor) -> Tensor:
+        """Return the nearest points [..., H] within the bounds."""
+        most = self.max_coordinate
+        inside = torch.where(self.std > 0, points, 0.0).clamp(-most, most)
         lengths = inside.norm(dim=-1, keepdim=True).clamp_min(1e-12)
-        shorter: Tensor = inside * (self.most_length / lengths).clamp_max(1.0)
+        shorter: Tensor = inside * (self.max_length / lengths).clamp_max(1.0)
         return shorter
 
-    def raw(self, places: Tensor) -> Tensor:
+    def raw(self, points: Tensor) -> Tensor:
         """Return vectors [..., H] as random speakers are drawn, before they are normalised."""
-        return self.mean + self.std * places
+        return self.mean + self.std * points
 
-    def vectors(self, places: Tensor) -> Tensor:
+    def vectors(self, points: Tensor) -> Tensor:
         """Return the normalised vectors [..., H] that the model reads."""
-        return torch.nn.functional.normalize(self.raw(places), dim=-1)
+        return torch.nn.functional.normalize(self.raw(points), dim=-1)

@@ -109,36 +109,36 @@ def test_random_speakers_lie_within_the_bounds_and_all_else_is_brought_there() -
     assert space.dimensions == 30
     drawn = torch.randn(4000, 30, generator=torch.Generator().manual_seed(0))
     for measure, most in (
-        (drawn.abs().amax(dim=1), space.most_each),
-        (drawn.norm(dim=1), space.most_length),
+        (drawn.abs().amax(dim=1), space.max_coordinate),
+        (drawn.norm(dim=1), space.max_length),
     ):
         assert 0.985 < float((measure <= most).double().mean()) < 0.995
     far = torch.full((40,), 100.0)
     near = space.bounded(far)
-    assert near.norm() == pytest.approx(space.most_length, rel=1e-5)
-    assert near.abs().max() <= space.most_each
+    assert near.norm() == pytest.approx(space.max_length, rel=1e-5)
+    assert near.abs().max() <= space.max_coordinate
     assert not near[30:].any()
     assert torch.allclose(space.bounded(near), near)
     assert space.vectors(far).norm() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_known_voice_has_a_place(bundled: Chat, name: str) -> None:
+def test_a_known_voice_has_a_point(bundled: Chat, name: str) -> None:
     speaker = bundled._loaded.speaker
     space = SpeakerSpace.of(speaker, torch.device("cpu"))
     vector = speaker.vector(bundled.config.defaults.speakers[name])
-    assert torch.allclose(space.vectors(space.place(vector)), torch.from_numpy(vector), atol=5e-4)
+    assert torch.allclose(space.vectors(space.point(vector)), torch.from_numpy(vector), atol=5e-4)
 
 
 def test_what_all_speakers_share_tells_the_length_of_a_vector() -> None:
     mean, std = torch.tensor([3.0, 0.0, 0.0, 0.0]), torch.tensor([0.0, 0.7, 0.7, 0.0])
     space = SpeakerSpace(mean, std)
-    for place in ([0.1, 0.0], [-2.0, 1.5]):
-        wanted = torch.tensor([0.0, *place, 0.0])
-        found = space.place(space.vectors(wanted).numpy())
+    for point in ([0.1, 0.0], [-2.0, 1.5]):
+        wanted = torch.tensor([0.0, *point, 0.0])
+        found = space.point(space.vectors(wanted).numpy())
         torch.testing.assert_close(found, wanted, atol=1e-4, rtol=1e-4)
     # One on the other side has no such length.
-    assert space.place(-space.vectors(torch.zeros(4)).numpy()).isfinite().all()
+    assert space.point(-space.vectors(torch.zeros(4)).numpy()).isfinite().all()
 
 
 def test_without_statistics_there_is_no_space() -> None:
@@ -265,11 +265,11 @@ def test_a_search_makes_held_out_speech_likelier_and_repeats(
     search = SpeakerSearch(language_model, space, division, 1, settings)
     found, again = search.run([start]), search.run([start])
     assert found.held < found.start_held - 0.02
-    assert torch.equal(found.place, again.place)
+    assert torch.equal(found.point, again.point)
     assert [look.step for look in found.looks] == [0, 2, 4]
     assert math.isnan(found.looks[0].learned)
-    assert torch.allclose(space.bounded(found.place), found.place)
-    vector = space.vectors(found.place)
+    assert torch.allclose(space.bounded(found.point), found.point)
+    vector = space.vectors(found.point)
     held = unlikelihood(language_model, division.held, [vector] * len(division.held))
     assert held == pytest.approx(found.held)
     assert all(not p.requires_grad and p.grad is None for p in language_model.parameters())
@@ -404,10 +404,10 @@ def test_two_voices_are_told_apart_and_their_sound_agrees(
     speaker = bundled._loaded.speaker
     space = SpeakerSpace.of(speaker, language_model.device)
     known = bundled.config.defaults.speakers.values()
-    places = [space.place(speaker.vector(string)) for string in known]
+    points = [space.point(speaker.vector(string)) for string in known]
     profiles = [
-        unlikelihoods(language_model, made, [space.vectors(place)] * len(made))[0]
-        for place in (*places, *space.drawn(12, 0))
+        unlikelihoods(language_model, made, [space.vectors(point)] * len(made))[0]
+        for point in (*points, *space.drawn(12, 0))
     ]
     found = grouping(np.stack(profiles, axis=1))
     assert found is not None

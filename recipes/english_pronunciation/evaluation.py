@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 
-from ChatTTS.text.pronunciation.english.affixes import taken_apart
+from ChatTTS.text.pronunciation.english.affixes import derived
 from ChatTTS.text.pronunciation.english.dictionary import Entry
 from ChatTTS.text.pronunciation.english.letter_network import LetterNetwork
 from ChatTTS.text.pronunciation.english.stress import unstressed
@@ -39,7 +39,7 @@ def evaluate(entries: Entries, network: LetterNetwork) -> dict[str, float]:
     answers = {
         "letters alone": by_letters,
         "rules and letters": {
-            word: entry.phonemes if (entry := taken_apart(word, known.get)) else by_letters[word]
+            word: entry.phonemes if (entry := derived(word, known.get)) else by_letters[word]
             for word in held_out
         },
     }

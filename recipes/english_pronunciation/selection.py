@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ChatTTS.text.pronunciation.english.affixes import taken_apart
+from ChatTTS.text.pronunciation.english.affixes import derived
 from ChatTTS.text.pronunciation.english.dictionary import Entry
 
 from .entries import Entries, Readings
@@ -54,7 +54,7 @@ def select(entries: Entries, additions: Mapping[str, Entry]) -> dict[str, Entry]
         return kept.get(word) or kept.get(word.capitalize())
 
     def is_yielded(word: str) -> bool:
-        entry = known(word) or taken_apart(word, known)
+        entry = known(word) or derived(word, known)
         return entry is not None and entry.phonemes == silver[word].phonemes
 
     in_order = sorted((word for word in silver if word not in kept), key=lambda w: (len(w), w))

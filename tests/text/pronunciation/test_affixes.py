@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ChatTTS.text.pronunciation.english.affixes import past, plural, taken_apart
+from ChatTTS.text.pronunciation.english.affixes import derived, past, plural
 from ChatTTS.text.pronunciation.english.dictionary import Entry
 
 KNOWN = {
@@ -64,14 +64,14 @@ KNOWN = {
     ],
 )
 def test_a_derived_word(word: str, said: str) -> None:
-    assert taken_apart(word, KNOWN.get) == Entry(said)
+    assert derived(word, KNOWN.get) == Entry(said)
 
 
 @pytest.mark.parametrize(
     "word", ["", "s", "ing", "glass", "buss", "xing", "qwrt", "ed" * 30, "catdog", "dogfood"]
 )
 def test_other_words_are_left_to_the_letters(word: str) -> None:
-    assert taken_apart(word, KNOWN.get) is None
+    assert derived(word, KNOWN.get) is None
 
 
 def test_endings_follow_the_last_sound() -> None:

@@ -122,7 +122,7 @@ _SHORTEST_BASE = 4  # letters behind a beginning
 _CUT_BEFORE_OTHERS = ("s", "es", "ly", "ness")  # "thoughtlessness"
 
 
-def taken_apart(word: str, find: Find) -> Entry | None:
+def derived(word: str, find: Find) -> Entry | None:
     """Return the phonemes of ``word``, in lower case, from those of known words.
 
     Args:

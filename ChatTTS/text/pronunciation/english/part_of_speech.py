@@ -56,12 +56,12 @@ _ENDS = frozenset(".?!;:—…")
 
 
 @dataclass(frozen=True)
-class Place:
+class WordContext:
     """A word in its sentence.
 
     Attributes:
         words: the words and marks of the text, in lower case.
-        at: the place of the word.
+        at: its index in them.
     """
 
     words: Sequence[str]
@@ -73,17 +73,17 @@ class Place:
 
     def before(self, count: int = 1) -> str:
         """Return the ``count``-th word before; "" beyond the beginning of the sentence."""
-        place = self.at - count
-        if place < 0 or any(mark in _ENDS for mark in self.words[place : self.at]):
+        index = self.at - count
+        if index < 0 or any(mark in _ENDS for mark in self.words[index : self.at]):
             return ""
-        return self.words[place]
+        return self.words[index]
 
     def behind(self, count: int = 1) -> str:
         """Return the ``count``-th word behind; "" beyond the end of the sentence."""
-        place = self.at + count
-        if place >= len(self.words):
+        index = self.at + count
+        if index >= len(self.words):
             return ""
-        return "" if any(m in _ENDS for m in self.words[self.at : place + 1]) else self.words[place]
+        return "" if any(m in _ENDS for m in self.words[self.at : index + 1]) else self.words[index]
 
     def near(self) -> frozenset[str]:
         """Return the words around it, also of neighbouring sentences."""
@@ -103,56 +103,56 @@ class Place:
         return ""
 
 
-def is_verb(place: Place) -> bool:
+def is_verb(context: WordContext) -> bool:
     """Tell whether the word, a noun or adjective otherwise, is a verb."""
-    before, behind = place.governor(), place.behind()
-    plural = _is_plural(place.word)
-    clear = _after_clear_word(place, plural)
+    before, behind = context.governor(), context.behind()
+    plural = _is_plural(context.word)
+    clear = _after_clear_word(context, plural)
     if clear is not None:
         return clear
-    if before == "" and place.word.endswith("ate") and behind in _BEHIND_COMMANDS:
+    if before == "" and context.word.endswith("ate") and behind in _BEHIND_COMMANDS:
         return True  # "Alternate with red."
     if before in ("", ",") or before in _CONJUNCTIONS:
         return not plural and (behind in _OBJECTS or (before == "" and behind == "your"))
-    if before != place.before():  # an adverb between: "the cost never decreases"
+    if before != context.before():  # an adverb between: "the cost never decreases"
         return True
-    if behind in _NOT_BEHIND_VERBS or place.ends_phrase:
+    if behind in _NOT_BEHIND_VERBS or context.ends_phrase:
         return False
     # Behind a noun: "the artists record it", "the device permits it", but "the record sales".
     followed = behind in _OBJECTS or behind in _BEHIND_VERBS or behind.endswith("ly")
     return followed and plural != _is_plural(before)
 
 
-def is_noun(place: Place) -> bool:
+def is_noun(context: WordContext) -> bool:
     """Tell whether the word, a verb otherwise, is a noun."""
-    before, behind = place.before(), place.behind()
-    plural = _is_plural(place.word)
-    clear = _after_clear_word(place, plural)
+    before, behind = context.before(), context.behind()
+    plural = _is_plural(context.word)
+    clear = _after_clear_word(context, plural)
     if clear is not None:
         return not clear
     if before == "":
-        return behind in _NOT_BEHIND_VERBS or place.ends_phrase
-    if behind in _OBJECTS or behind in _BEHIND_VERBS or place.governor() != before:
+        return behind in _NOT_BEHIND_VERBS or context.ends_phrase
+    if behind in _OBJECTS or behind in _BEHIND_VERBS or context.governor() != before:
         return False
     if not plural and _is_plural(before):
         return False
     if before == "," or before in _CONJUNCTIONS:
-        return behind in _NOT_BEHIND_VERBS or place.ends_phrase
-    described = place.before(2) in _DETERMINERS
-    return described or behind in _NOT_BEHIND_VERBS or place.ends_phrase
+        return behind in _NOT_BEHIND_VERBS or context.ends_phrase
+    described = context.before(2) in _DETERMINERS
+    return described or behind in _NOT_BEHIND_VERBS or context.ends_phrase
 
 
-def _after_clear_word(place: Place, plural: bool) -> bool | None:
+def _after_clear_word(context: WordContext, plural: bool) -> bool | None:
     """Tell whether the word is a verb by the word before it; None if that says nothing."""
-    before = place.governor()
+    before = context.governor()
     if before == "to" or before in _MODALS:
         return not plural
     if before in _SUBJECTS:
         return plural if before in ("he", "she", "it") else True
-    if plural and place.before() in _SINGULAR_DETERMINERS:
+    if plural and context.before() in _SINGULAR_DETERMINERS:
         return True  # "this permits"
     if before in ("that", "which") and plural:
-        return place.behind() in _OBJECTS or place.behind() in _BEHIND_VERBS
+        return context.behind() in _OBJECTS or context.behind() in _BEHIND_VERBS
     if before in _DETERMINERS or before in _PREPOSITIONS or before.endswith("'s"):
         return False
     if before in _BE or before in _HAVE or before.endswith(("ing", "ed")):
@@ -164,13 +164,13 @@ def _is_plural(word: str) -> bool:
     return (word.endswith("s") and not word.endswith(("ss", "us", "is", "'s"))) or word in _PEOPLE
 
 
-def is_adjective(place: Place) -> bool:
+def is_adjective(context: WordContext) -> bool:
     """Tell whether the word stands before a noun or says what something is."""
-    before, behind = place.before(), place.behind()
-    nothing_behind = place.ends_phrase or behind in _NOT_BEHIND_VERBS or behind in _PREPOSITIONS
+    before, behind = context.before(), context.behind()
+    nothing_behind = context.ends_phrase or behind in _NOT_BEHIND_VERBS or behind in _PREPOSITIONS
     if before in _DEGREES:
         return True
-    if place.governor() in _BE:
+    if context.governor() in _BE:
         return nothing_behind or behind in ("to", "that", "enough")
     if before in _LINKING and nothing_behind:
         return True
@@ -178,18 +178,18 @@ def is_adjective(place: Place) -> bool:
     return described and not nothing_behind
 
 
-def is_past(place: Place) -> bool:
+def is_past(context: WordContext) -> bool:
     """Tell whether a verb that is written alike in present and past, such as "read", is past."""
-    before = place.governor()
-    if before in _HAVE or before in _BE or place.before(2) in _HAVE:
+    before = context.governor()
+    if before in _HAVE or before in _BE or context.before(2) in _HAVE:
         return True
     if before in ("to", "", ",") or before in _MODALS or before in _DETERMINERS:
         return False
     if before in _PREPOSITIONS:
         return False
     if before in _SUBJECTS or before in _CONJUNCTIONS:
-        return not _USUALLY & place.near() or before in ("he", "she", "it")
-    return not before.endswith("s") or bool(_LONG_AGO & place.near())
+        return not _USUALLY & context.near() or before in ("he", "she", "it")
+    return not before.endswith("s") or bool(_LONG_AGO & context.near())
 
 
 _USUALLY = word_set("every always often usually sometimes never when if can will may daily")

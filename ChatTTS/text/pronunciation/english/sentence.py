@@ -8,7 +8,7 @@ from ..phonemes import Pronounced
 from . import stress
 from .homographs import reading
 from .letters import NAMES
-from .part_of_speech import Place
+from .part_of_speech import WordContext
 from .word_reader import WordReader, load_word_reader
 from .word_sets import word_set
 from .words import Token, tokens_of
@@ -44,10 +44,10 @@ def pronounce_tokens(tokens: Sequence[Token], reader: WordReader) -> list[str]:
         if not token.is_word:
             said[at], vowel = token.text, None
             continue
-        place = Place(words, at)
+        context = WordContext(words, at)
         written = token.text.lower() if shouted else token.text
-        said[at] = _weak_form(written, place, vowel) or reading(
-            reader.read(token.text, shouted), place
+        said[at] = _weak_form(written, context, vowel) or reading(
+            reader.read(token.text, shouted), context
         )
         # The article ɐ says nothing, as where Kokoro's texts came from: "to a dog" is "tə ɐ dˈɔɡ".
         sounds = (p in stress.VOWELS for p in said[at] if p in stress.SOUNDS)
@@ -60,10 +60,10 @@ def _is_shouted(tokens: Sequence[Token]) -> bool:
     return len(words) >= _SHOUTED_WORDS and all(word == word.upper() for word in words)
 
 
-def _weak_form(written: str, place: Place, vowel: bool | None) -> str | None:
+def _weak_form(written: str, context: WordContext, vowel: bool | None) -> str | None:
     """Return how a small word is said before ``vowel``; None for other words."""
-    lower = place.word
-    if len(lower) == 1 and _is_letter(written, place):
+    lower = context.word
+    if len(lower) == 1 and _is_letter(written, context):
         return NAMES[lower]
     capital = written != lower
     if lower == "a":
@@ -79,13 +79,13 @@ def _weak_form(written: str, place: Place, vowel: bool | None) -> str | None:
     if lower == "in" and written != "IN":
         return "ˈɪn" if vowel is None else "ɪn"
     if lower == "am" and written != "AM":
-        after_time = place.before() in _BEFORE_AM
-        if after_time and place.ends_phrase:
+        after_time = context.before() in _BEFORE_AM
+        if after_time and context.ends_phrase:
             return "ˌAˈɛm"
         return "æm" if vowel is None or capital else "ɐm"
-    if lower == "am" and place.before() in _BEFORE_AM:
+    if lower == "am" and context.before() in _BEFORE_AM:
         return "ˌAˈɛm"
-    if written == "WHO" and place.before() == "the":
+    if written == "WHO" and context.before() == "the":
         return stress.weakened(NAMES["w"]) + stress.weakened(NAMES["h"]) + NAMES["o"]
     return None
 
@@ -95,16 +95,16 @@ _BEFORE_AM = word_set(
 )
 
 
-def _is_letter(written: str, place: Place) -> bool:
+def _is_letter(written: str, context: WordContext) -> bool:
     """Tell whether a single letter is said by its name: "a" and "I" are words."""
     if written not in ("a", "A", "I", "i"):
         return written.isalpha()
-    before, behind = place.before(), place.behind()
+    before, behind = context.before(), context.behind()
     beside_letter = any(
         len(word) == 1 and word.isalpha() and word not in "ai" for word in (before, behind)
     )
     if written in ("I", "i"):
         return beside_letter
-    if beside_letter or place.ends_phrase:
+    if beside_letter or context.ends_phrase:
         return True
     return written == "A" and before not in ("", ",")

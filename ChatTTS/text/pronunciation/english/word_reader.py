@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from ...numbers import english_number
 from . import stress
-from .affixes import inflected, past, plural, taken_apart
+from .affixes import derived, inflected, past, plural
 from .dictionary import Dictionary, Entry, load_dictionary
 from .letter_network import LetterNetwork, load_network
 from .letters import spelled
@@ -162,9 +162,9 @@ class WordReader:
 
     def _lower(self, word: str) -> Entry:
         """Read a word that the dictionary lacks."""
-        apart = taken_apart(word, self._known)
-        if apart is not None:
-            return apart
+        made = derived(word, self._known)
+        if made is not None:
+            return made
         letters = word.replace("'", "")
         shorter = _REPEATED.sub(r"\1\1", letters), _REPEATED.sub(r"\1", letters)
         for form in dict.fromkeys(shorter):  # "sooooo", "hmmmm"

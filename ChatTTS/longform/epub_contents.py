@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .archive import Archive
-from .epub_package import place_in_book
+from .epub_package import link_target
 from .notes import without_controls
 from .script import ScriptError
 from .spaces import unwrapped
@@ -51,7 +51,7 @@ def read_contents(archive: Archive, member: str) -> list[Entry]:
     for title, reference, depth in found:
         if len(entries) == _MOST_ENTRIES:
             raise ScriptError(f"{name}: the contents have more than {_MOST_ENTRIES} entries")
-        target, fragment = place_in_book(member, reference)
+        target, fragment = link_target(member, reference)
         entries.append(
             Entry(unwrapped(without_controls(title))[:_LONGEST_TITLE], target, fragment, depth)
         )

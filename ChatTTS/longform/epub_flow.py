@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from .epub_package import place_in_book
+from .epub_package import link_target
 from .html_blocks import Block, Blocks, Mark
 from .notes import MARK, Note
 from .script import Place
@@ -42,7 +42,7 @@ class Flow:
         for block in found.blocks:
             marks = (
                 replace(
-                    mark, target="#".join(place_in_book(member, mark.target)) if mark.target else ""
+                    mark, target="#".join(link_target(member, mark.target)) if mark.target else ""
                 )
                 for mark in block.marks
             )

@@ -90,7 +90,7 @@ def member_path(folder: str, reference: str | None) -> str:
     return posixpath.normpath(posixpath.join(folder, path)).lstrip("/")
 
 
-def place_in_book(document: str, reference: str) -> tuple[str, str]:
+def link_target(document: str, reference: str) -> tuple[str, str]:
     """Return the member and the id that a reference in ``document`` means."""
     path, _, fragment = reference.partition("#")
     member = member_path(posixpath.dirname(document), path) if path else document

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from .chapters import Start
 from .gutenberg import is_of_gutenberg, told_fields, work_in
 from .notes import Note, NotedText, Notes, with_notes, without_controls, without_superscripts
-from .plain_headings import Paragraph, found_chapters
+from .plain_headings import Paragraph, find_chapters
 from .script import Join, Line, Place, Script
 from .spaces import unwrapped
 
@@ -39,7 +39,7 @@ def read_plain(text: str, name: str, notes: Notes = "skip") -> Script:
     is_book = is_of_gutenberg(written)
     told = told_fields(written[: work.start]) if is_book else {}
     paragraphs = list(_paragraphs(written, work))
-    starts, left_out = found_chapters(paragraphs)
+    starts, left_out = find_chapters(paragraphs)
     first = starts[0].position if starts else 0
     if is_book:
         left_out |= _front(paragraphs, first)

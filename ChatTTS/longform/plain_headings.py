@@ -60,7 +60,7 @@ class _Candidate:
     is_named: bool = False
 
 
-def found_chapters(paragraphs: list[Paragraph]) -> tuple[list[Start], set[int]]:
+def find_chapters(paragraphs: list[Paragraph]) -> tuple[list[Start], set[int]]:
     """Return the chapters, and the paragraphs of a table of contents.
 
     A heading that stands in the first lines of a paragraph becomes a paragraph of its own.

@@ -131,11 +131,11 @@ class Usual:
 def _like(one: Heard, utterances: Sequence[Heard]) -> list[Heard]:
     """Return the utterances in which the voice of one of them is heard, that one too."""
 
-    def apart(other: Heard) -> float:
+    def distance(other: Heard) -> float:
         shorter = min(one.seconds, other.seconds)
         return print_distance(one.voice_print, other.voice_print, shorter)
 
-    return [other for other in utterances if apart(other) < _MOST_DISTANCE]
+    return [other for other in utterances if distance(other) < _MOST_DISTANCE]
 
 
 def _letters(text: str) -> float:

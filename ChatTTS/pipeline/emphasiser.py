@@ -63,12 +63,12 @@ class Emphasiser:
         self._emphases = emphases
         self._end = max((emphasis.end for emphasis in emphases), default=0)
         self._held: Samples = np.zeros(0, dtype=np.float32)
-        self._taken = self._given = 0  # samples that left _held, and those that they became
+        self._consumed = self._produced = 0  # samples that left _held, and those that they became
         self._open: _Group | None = None
         self._closed: deque[_Group] = deque()
         self._known = 0  # the end of the last word
         self._is_past = not emphases
-        # Borders of changed passages: their place in the decoder's samples, and in the results.
+        # Borders of changed passages: their positions in the decoder's samples, and in the results.
         self._borders = [(0, 0)]
 
     def push(self, samples: Samples, words: Sequence[Word], *, is_last: bool) -> Samples:
@@ -84,31 +84,33 @@ class Emphasiser:
         if is_last:
             self._close()
         held = np.concatenate([self._held, samples])
-        end = self._taken + len(held)
+        end = self._consumed + len(held)
         pieces: list[Samples] = []
-        done = self._taken
+        done = self._consumed
         while self._closed and (is_last or self._closed[0].end <= end):
             group = self._closed.popleft()
             first, last = max(done, min(group.start, end)), min(group.end, end)
-            pieces.append(held[done - self._taken : first - self._taken])
-            pieces.append(self._changed(held[first - self._taken : last - self._taken], group))
+            pieces.append(held[done - self._consumed : first - self._consumed])
+            pieces.append(
+                self._changed(held[first - self._consumed : last - self._consumed], group)
+            )
             self._note(first, len(pieces[-2]))
             self._note(last, len(pieces[-1]))
             done = max(first, last)
         safe = self._safe_end(end, is_last=is_last)
         if safe > done:
-            pieces.append(held[done - self._taken : safe - self._taken])
-            self._given += len(pieces[-1])
+            pieces.append(held[done - self._consumed : safe - self._consumed])
+            self._produced += len(pieces[-1])
             done = safe
-        self._held = held[done - self._taken :]
-        self._taken = done
+        self._held = held[done - self._consumed :]
+        self._consumed = done
         return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.float32)
 
-    def place(self, sample: int) -> int | None:
+    def output_position(self, sample: int) -> int | None:
         """Return where a sample of the decoder is in the results; ``None`` while that is open."""
-        if sample > self._taken:
+        if sample > self._consumed:
             return None
-        index = bisect_right(self._borders, (sample, self._given)) - 1
+        index = bisect_right(self._borders, (sample, self._produced)) - 1
         start, given = self._borders[index]
         if index + 1 < len(self._borders):
             following, given_then = self._borders[index + 1]
@@ -146,9 +148,9 @@ class Emphasiser:
             return min(end, group.start)
         return end if self._is_past else min(end, self._known)
 
-    def _note(self, place: int, given: int) -> None:
-        self._given += given
-        self._borders.append((place, self._given))
+    def _note(self, position: int, produced: int) -> None:
+        self._produced += produced
+        self._borders.append((position, self._produced))
 
     def _changed(self, samples: Samples, group: _Group) -> Samples:
         """Return the samples of a group with its weight; silence around the words stays."""

@@ -82,7 +82,9 @@ class UtteranceShape:
 
     def placed(self, part: T) -> T | None:
         """Return a word or fault where it is heard; ``None`` while that is not known."""
-        first, last = (self._place(sample) for sample in (part.start_sample, part.end_sample))
+        first, last = (
+            self._output_position(sample) for sample in (part.start_sample, part.end_sample)
+        )
         if first is None or last is None:
             return None
         return replace(
@@ -93,8 +95,8 @@ class UtteranceShape:
             end_sample=last,
         )
 
-    def _place(self, sample: int) -> int | None:
-        place, cut = self._emphasiser.place(sample - self._origin), self._edges.cut
-        if place is None or cut is None:
+    def _output_position(self, sample: int) -> int | None:
+        position, cut = self._emphasiser.output_position(sample - self._origin), self._edges.cut
+        if position is None or cut is None:
             return None
-        return self._origin + max(0, place - cut)
+        return self._origin + max(0, position - cut)

@@ -68,11 +68,11 @@ def named_tags(control_tokens: Collection[str]) -> list[NamedTag]:
         name = _SCALES.get(scale) or _words(scale)
         return NamedTag(tag, f"{name} {step} of {highest[scale]}", "setting")
 
-    def place(tag: NamedTag) -> tuple[int, float, str, int]:
+    def sort_key(tag: NamedTag) -> tuple[int, float, str, int]:
         seconds = BREAK_SECONDS.get(tag.tag, 0.0)
         return _KINDS.index(tag.kind), seconds, *steps.get(tag.tag, (tag.tag, -1))
 
-    return sorted(map(named, tags), key=place)
+    return sorted(map(named, tags), key=sort_key)
 
 
 def _kind(tag: str) -> TagKind:

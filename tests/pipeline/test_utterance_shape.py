@@ -90,7 +90,11 @@ def changed(level: str | None, characters: tuple[int, int], size: int) -> tuple[
         is_last = stop == len(SOUND)
         pieces.append(emphasiser.push(SOUND[start:stop], known[told:], is_last=is_last))
         told = len(known)
-    places = [emphasiser.place(sample) for w in WORDS for sample in (w.start_sample, w.end_sample)]
+    places = [
+        emphasiser.output_position(sample)
+        for w in WORDS
+        for sample in (w.start_sample, w.end_sample)
+    ]
     assert None not in places
     return np.concatenate(pieces), [place or 0 for place in places]
 

@@ -172,13 +172,13 @@ class _Choice:
 
     Attributes:
         wanted: names of the bundled voice's speakers that fit.
-        place: the name's place among the names of its row.
-        place_of_vendor: among all names of its vendor, in alphabetical order.
+        index: the name's place among the names of its row.
+        vendor_index: among all names of its vendor, in alphabetical order.
     """
 
     wanted: tuple[str, ...]
-    place: int
-    place_of_vendor: int
+    index: int
+    vendor_index: int
 
 
 def _choices() -> dict[str, _Choice]:
@@ -190,8 +190,8 @@ def _choices() -> dict[str, _Choice]:
         sexes = (_WOMAN, _MAN) if row.sex is None else (row.sex,)
         wanted = tuple(name for sex in sexes for name in _SPEAKERS[row.language, sex])
         of_vendor = sorted(names[row.vendor])
-        for place, name in enumerate(row.names.split()):
-            found[folded(name)] = _Choice(wanted, place, of_vendor.index(name))
+        for index, name in enumerate(row.names.split()):
+            found[folded(name)] = _Choice(wanted, index, of_vendor.index(name))
     return found
 
 
@@ -222,5 +222,5 @@ def speaker_for(name: str, speakers: Sequence[str]) -> str | None:
         return None
     fitting = [speaker for speaker in choice.wanted if speaker in speakers]
     if fitting:
-        return fitting[choice.place % len(fitting)]
-    return speakers[choice.place_of_vendor % len(speakers)]
+        return fitting[choice.index % len(fitting)]
+    return speakers[choice.vendor_index % len(speakers)]

@@ -103,11 +103,11 @@ async def _save(
     overwrite: bool,
     reads_ssml: bool = True,
 ) -> str:
-    place = _needed(folder)
-    config = replace(config, response_format=place.format_of(name).value)
-    path = place.new_file(name, overwrite=overwrite)
+    folder = _needed(folder)
+    config = replace(config, response_format=folder.format_of(name).value)
+    path = folder.new_file(name, overwrite=overwrite)
     data, spoken = await encoded(service, texts, config, reads_ssml=reads_ssml)
-    await service.in_thread(lambda: place.write(path, data))
+    await service.in_thread(lambda: folder.write(path, data))
     return spoken.with_left_out(f"{spoken.seconds:.1f} s of speech are in {path}")
 
 

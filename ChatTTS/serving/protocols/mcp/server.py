@@ -63,7 +63,7 @@ def make_server(
     async def loaded(context: Context) -> SpeechService:
         return await _loaded(ready, context, told_every)
 
-    def place() -> ToolFolder | None:
+    def current_folder() -> ToolFolder | None:
         return folder() if callable(folder) else folder
 
     @server.tool(name="speak", structured_output=False)
@@ -99,7 +99,9 @@ def make_server(
         from . import calls
 
         config = calls.config_of(wish)
-        return await calls.save_text(service, place(), text, file, config, overwrite=overwrite)
+        return await calls.save_text(
+            service, current_folder(), text, file, config, overwrite=overwrite
+        )
 
     @server.tool(structured_output=False)
     @_takes_fields
@@ -117,7 +119,7 @@ def make_server(
 
         config = calls.config_of(wish)
         return await calls.save_document(
-            service, place(), document, file, config, overwrite=overwrite
+            service, current_folder(), document, file, config, overwrite=overwrite
         )
 
     @server.tool(structured_output=False)

@@ -4,7 +4,7 @@ from .compare import Comparison, compare
 from .devices import SoundDevice, find_sound_device
 from .files import FORMATS, encode, read, save
 from .mark import Mark
-from .marks_found import FoundMark, find_mark
+from .mark_detection import FoundMark, find_mark
 from .pcm import to_int16
 from .playback import Player
 from .plot import plot_waveform

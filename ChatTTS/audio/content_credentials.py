@@ -14,7 +14,7 @@ from ..utils.kept_files import writing_whole
 from ..utils.untrusted import LONGEST_FILE, open_regular, read_bytes
 from ..version import __version__
 from .mark import SOURCE_TYPE, Mark, today
-from .marks_found import says_synthetic
+from .mark_detection import says_synthetic
 from .samples import StrPath
 
 _MEDIA_TYPES = {
@@ -134,7 +134,7 @@ def find_manifest(path: StrPath, format: str | None) -> Manifest | None:
 
     Args:
         path: the file.
-        format: of the file, as :func:`.marks_found.find_mark` tells it.
+        format: of the file, as :func:`.mark_detection.find_mark` tells it.
 
     Raises:
         AudioError: the file cannot be read.

@@ -14,7 +14,7 @@ from .options import Commands, add_command
 
 if TYPE_CHECKING:
     from ..audio.content_credentials import Manifest
-    from ..audio.marks_found import FoundMark
+    from ..audio.mark_detection import FoundMark
 
 _SAYS_NOTHING, _BROKEN = 1, 3
 _MODELS = ("bundled", "huggingface")
@@ -76,7 +76,7 @@ def _is_sound_file(target: str) -> bool:
 def _tell(file: str, *, as_json: bool) -> int:
     """Print what a sound file says; return the exit status."""
     from ..audio.content_credentials import find_manifest, has_reader
-    from ..audio.marks_found import find_mark
+    from ..audio.mark_detection import find_mark
 
     can_read = has_reader()
     try:

@@ -11,6 +11,7 @@ from types import ModuleType
 
 # The names that scripts know, and where the modules are.
 MOVED: Mapping[str, str] = {
+    "ChatTTS.audio.marks_found": "ChatTTS.audio.mark_detection",
     "ChatTTS.mark": "ChatTTS.audio.mark",
     "ChatTTS.norm": "ChatTTS.compat.norm",
     "ChatTTS.model.velocity.llama": "ChatTTS.compat.velocity_llama",

@@ -1,4 +1,4 @@
-"""Tell what a sound file says about how it came to be; the file may be anything."""
+"""Detect what a sound file says about how it came to be; the file may be anything."""
 
 from __future__ import annotations
 

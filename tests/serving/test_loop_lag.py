@@ -41,7 +41,7 @@ from ChatTTS.serving.observe.loop_lag import quick_turns, watch_loop
 from ChatTTS.serving.observe.metrics import ServerMetrics
 from ChatTTS.serving.protocols.rest.app import most_parts
 from ChatTTS.serving.protocols.rest.long_bodies import long_body_route
-from ChatTTS.serving.protocols.rest.speech import FORMATS
+from ChatTTS.serving.protocols.rest.openai_speech import FORMATS
 from ChatTTS.serving.settings import Limits
 from ChatTTS.text.lexicon import Lexicon
 

@@ -25,13 +25,13 @@ from .errors import error_response, on_http_error, on_invalid
 from .head import HeadMiddleware
 from .kokoro import kokoro_routes
 from .models import model_routes
+from .openai_speech import speech_routes
 from .operations import PUBLIC, operation_routes
 from .ovos import ovos_routes
 from .page import is_page, page_routes
 from .refine import refine_routes
 from .request_parsing import INTERFACE
 from .scripts import SCRIPTS, script_routes
-from .speech import speech_routes
 from .tags import tag_routes
 from .tts import plain_routes
 from .typed import TypedAddressMiddleware

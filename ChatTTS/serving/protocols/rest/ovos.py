@@ -15,8 +15,8 @@ from ...speech.config import RunConfig
 from ...speech.service import SpeechService
 from .answer_schemas import ERRORS
 from .body_schemas import Body
+from .openai_speech import audio_answer
 from .request_parsing import INTERFACE
-from .speech import audio_answer
 from .streaming import OutputOptions, speech_response
 
 _SEED = 0  # these requests have none, and assistants expect a sentence to sound as before

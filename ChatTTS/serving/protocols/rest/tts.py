@@ -18,8 +18,8 @@ from .answer_schemas import ERRORS
 from .body_schemas import PlainBody
 from .errors import validated
 from .head import is_head
+from .openai_speech import FORMATS, audio_answer
 from .request_parsing import INTERFACE
-from .speech import FORMATS, audio_answer
 from .streaming import OutputOptions, speech_response
 
 _FORM = ("application/x-www-form-urlencoded", FORM)

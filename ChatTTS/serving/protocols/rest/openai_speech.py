@@ -1,4 +1,4 @@
-"""``POST /v1/audio/speech``."""
+"""``POST /v1/audio/speech``, the route of OpenAI's speech API."""
 
 from __future__ import annotations
 

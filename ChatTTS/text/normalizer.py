@@ -29,7 +29,7 @@ from .characters import (
 from .chinese import read_chinese
 from .english import read_english
 from .markup import strip_markup
-from .numbers import NUMBER_WORD, chinese_number, english_number
+from .number_words import NUMBER_WORD, chinese_number, english_number
 from .pronunciation.placeholders import PLACEHOLDERS, map_between
 from .punctuation import join_lines, tidy
 from .signs import mark_powers

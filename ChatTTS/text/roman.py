@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .numbers import english_number, english_ordinal
+from .number_words import english_number, english_ordinal
 from .spans import span
 
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ChatTTS.text.chinese import read_chinese
-from ChatTTS.text.numbers import chinese_number
+from ChatTTS.text.number_words import chinese_number
 
 
 @pytest.mark.parametrize(

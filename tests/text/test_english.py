@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ChatTTS.text.english import read_english
-from ChatTTS.text.numbers import english_number
+from ChatTTS.text.number_words import english_number
 
 
 def read(text: str) -> str:

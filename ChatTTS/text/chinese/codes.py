@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import chinese_digits, chinese_number
+from ..number_words import chinese_digits, chinese_number
 from ..spans import span
 from .numbers import AMOUNT, by_digits, digit_by_digit, in_groups, numbers_said
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import chinese_number
+from ..number_words import chinese_number
 from ..spans import span
 from .numbers import AMOUNT, BETWEEN, WRITTEN, numbers_said
 

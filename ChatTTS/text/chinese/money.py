@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from ..numbers import chinese_digits
+from ..number_words import chinese_digits
 from ..readers import either
 from ..spans import span
 from .numbers import BETWEEN, WHOLE, WRITTEN, spoken

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from ..numbers import chinese_digits, chinese_number
+from ..number_words import chinese_digits, chinese_number
 from ..spans import span
 
 NUMBER = r"\d{1,20}(?:\.\d{1,20})?"  # longer runs are read digit by digit before

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import chinese_number
+from ..number_words import chinese_number
 from ..readers import either
 from ..spans import span
 from .numbers import AMOUNT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..dotted import DOTTED, is_name, say_name
-from ..numbers import chinese_digits, chinese_number
+from ..number_words import chinese_digits, chinese_number
 from ..spans import span
 
 _BESIDE_HAN = re.compile(r"(?<=[^\x00-\x7f]) | (?=[^\x00-\x7f])")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import chinese_digits
+from ..number_words import chinese_digits
 from ..spans import span
 from .numbers import numbers_said
 

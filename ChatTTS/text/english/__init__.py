@@ -6,7 +6,7 @@ numbers, so that none is left.
 
 from __future__ import annotations
 
-from ..numbers import english_number, read_long_runs
+from ..number_words import english_number, read_long_runs
 from ..readers import Reader, read_all
 from ..roman import ROMAN
 from ..signs import name_emoji, name_greek

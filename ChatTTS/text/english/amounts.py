@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_digits, english_number
+from ..number_words import english_digits, english_number
 from ..spans import before, span
 
 # Bounded, so that a run of digits is not looked at from each of its places: longer runs are read

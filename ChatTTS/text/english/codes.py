@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_digits, english_number, english_ordinal, english_year
+from ..number_words import english_digits, english_number, english_ordinal, english_year
 from ..spans import before, span
 
 # What a number of three digits or more is said digit by digit behind, and what in pairs.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_number
+from ..number_words import english_number
 from ..readers import either
 from ..spans import span
 

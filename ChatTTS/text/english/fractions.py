@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_number, english_ordinal
+from ..number_words import english_number, english_ordinal
 from ..spans import span
 from .measures import UNIT
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ..numbers import english_number
+from ..number_words import english_number
 from ..readers import either
 from ..spans import span
 from .amounts import NUMBER, SCALES

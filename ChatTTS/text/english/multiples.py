@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..numbers import english_number
+from ..number_words import english_number
 from ..spans import span
 from .clock import counted
 from .measures import DIVISORS

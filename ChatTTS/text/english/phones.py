@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_digits
+from ..number_words import english_digits
 from ..spans import span
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..numbers import english_number
+from ..number_words import english_number
 from ..spans import span
 
 _WORDS = r"ratio|odds|scale|proportion|mix|split|gear|dilution|majority|margin"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_digits, english_number, english_ordinal, english_year
+from ..number_words import english_digits, english_number, english_ordinal, english_year
 from ..readers import either
 from ..spans import span
 from .abbreviations import ends_sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..dotted import DOTTED, is_name, say_name
-from ..numbers import english_number
+from ..number_words import english_number
 from ..spans import span
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..numbers import english_digits
+from ..number_words import english_digits
 
 _ENDINGS = (
     "com|org|net|edu|gov|io|ai|dev|app|co|uk|de|fr|eu|cn|jp|me|tv|info|ca|au|nl|ru|us|xyz|"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from ...numbers import english_number
+from ...number_words import english_number
 from . import stress
 from .affixes import derived, inflected, past, plural
 from .dictionary import Dictionary, Entry, load_dictionary

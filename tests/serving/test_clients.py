@@ -21,12 +21,12 @@ from ChatTTS.config.request_fields import Priority
 from ChatTTS.serving.http.auth import Authenticator
 from ChatTTS.serving.protocols.rest.body_schemas import FormatName
 
-from ..support.protocol_ways import OWN_WAYS, PROTOCOL_WAYS, Way
+from ..support.protocol_clients import OWN_CLIENTS, PROTOCOL_CLIENTS, ProtocolClient
 from ..support.server_tools import (
     RATE,
     WholeServer,
-    apart,
     decoded,
+    max_difference,
     samples,
     similarity,
     whole_server,
@@ -78,12 +78,12 @@ def openai_client(server: RunningServer, key: str = "none", retries: int = 0) ->
 def check(data: bytes, kind: str, offline: NDArray[np.int16]) -> None:
     """Check that ``data`` is a file of this format with the expected samples."""
     if kind == "pcm":
-        assert apart(samples(data), offline) <= 1
+        assert max_difference(samples(data), offline) <= 1
         return
     sound, rate = decoded(data)
     if kind in EXACT:
         assert rate == RATE
-        assert apart(sound, offline) <= 1
+        assert max_difference(sound, offline) <= 1
         return
     if kind == "opus":  # Opus always decodes at 48 kHz
         assert rate == 2 * RATE
@@ -108,7 +108,7 @@ def test_create(client: openai.OpenAI, offline: NDArray[np.int16], kind: FormatN
     if kind in ("wav", "flac"):
         sound, rate = soundfile.read(io.BytesIO(answer.content), dtype="int16")
         assert rate == RATE
-        assert apart(sound, offline) <= 1
+        assert max_difference(sound, offline) <= 1
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -142,7 +142,7 @@ def test_events(client: openai.OpenAI, offline: NDArray[np.int16]) -> None:
     *deltas, done = (json.loads(line[len("data: ") :]) for line in lines)
     assert {delta["type"] for delta in deltas} == {"speech.audio.delta"}
     audio = b"".join(base64.b64decode(delta["audio"]) for delta in deltas)
-    assert apart(samples(audio), offline) <= 1
+    assert max_difference(samples(audio), offline) <= 1
     assert done["type"] == "speech.audio.done"
     usage = done["usage"]
     assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"] > 0
@@ -182,7 +182,7 @@ def test_voices_differ(client: openai.OpenAI, server: WholeServer) -> None:
     names = [own[-1], "alloy"]
     sounds = [spoken(name) for name in names]
     for name, sound in zip(names, sounds, strict=True):
-        assert apart(sound, to_int16(server.offline(SHORT, SEED, name))) <= 1
+        assert max_difference(sound, to_int16(server.offline(SHORT, SEED, name))) <= 1
     assert not np.array_equal(sounds[0], sounds[1])
 
 
@@ -313,7 +313,7 @@ def test_the_client_retries_after_the_time_that_it_is_told(
         client._client.event_hooks["response"].append(saw)
         answer = speak(client)
     assert statuses == [503, 200]
-    assert apart(samples(answer), offline) <= 1
+    assert max_difference(samples(answer), offline) <= 1
 
 
 # ------------------------------------------------------------------ one request, all interfaces
@@ -357,7 +357,7 @@ def by_stream(server: WholeServer) -> bytes:
     return bytes(sound.astype("<i2").tobytes())
 
 
-WAYS = (
+CLIENTS = (
     by_openai,
     by_rest_whole,
     by_batch,
@@ -377,22 +377,24 @@ def whole(server: WholeServer) -> NDArray[np.int16]:
     return sound
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("ask", CLIENTS, ids=lambda ask: ask.__name__)
 def test_the_same_samples_everywhere(
-    server: WholeServer, whole: NDArray[np.int16], way: Callable[[WholeServer], bytes]
+    server: WholeServer, whole: NDArray[np.int16], ask: Callable[[WholeServer], bytes]
 ) -> None:
-    assert apart(samples(way(server)), whole) <= 1
+    assert max_difference(samples(ask(server)), whole) <= 1
 
 
-@pytest.mark.parametrize("way", [*OWN_WAYS, *PROTOCOL_WAYS], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("ask", [*OWN_CLIENTS, *PROTOCOL_CLIENTS], ids=lambda ask: ask.__name__)
 def test_the_same_samples_over_every_protocol(
-    server: WholeServer, whole: NDArray[np.int16], way: Way
+    server: WholeServer, whole: NDArray[np.int16], ask: ProtocolClient
 ) -> None:
-    assert apart(samples(way(server, TEXT, VOICE, SEED)), whole) <= 1
+    assert max_difference(samples(ask(server, TEXT, VOICE, SEED)), whole) <= 1
 
 
 @pytest.mark.parametrize(
-    ("way", "name"), list(zip(PROTOCOL_WAYS[::2], cycle(VENDORS_NAMES), strict=False))
+    ("ask", "name"), list(zip(PROTOCOL_CLIENTS[::2], cycle(VENDORS_NAMES), strict=False))
 )
-def test_an_alias_is_a_voice_of_every_protocol(server: WholeServer, way: Way, name: str) -> None:
-    assert way(server, SHORT, name, SEED) == way(server, SHORT, VOICE, SEED)
+def test_an_alias_is_a_voice_of_every_protocol(
+    server: WholeServer, ask: ProtocolClient, name: str
+) -> None:
+    assert ask(server, SHORT, name, SEED) == ask(server, SHORT, VOICE, SEED)

@@ -17,7 +17,7 @@ from ChatTTS.serving.speech.voices import Voices
 from ChatTTS.voices import VoiceLibrary
 
 from ..support.bundled_voice import BUNDLED
-from ..support.protocol_ways import PROTOCOL_WAYS
+from ..support.protocol_clients import PROTOCOL_CLIENTS
 from ..support.riva_tools import ask as riva_request
 from ..support.riva_tools import connected
 from ..support.server_tools import WholeServer, whole_server
@@ -73,10 +73,10 @@ def test_checkpoints_that_name_none_are_as_they_were(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ the interfaces
 
 
-@pytest.mark.parametrize("way", PROTOCOL_WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("ask", PROTOCOL_CLIENTS, ids=lambda ask: ask.__name__)
 @pytest.mark.slow_for("*_in_parts", "by_captions", "by_events")
-def test_the_language_chooses_over_every_interface(server: WholeServer, way: Any) -> None:
-    assert way(server, CHINESE, "nobody-knows", 1) == way(server, CHINESE, "lan", 1)
+def test_the_language_chooses_over_every_interface(server: WholeServer, ask: Any) -> None:
+    assert ask(server, CHINESE, "nobody-knows", 1) == ask(server, CHINESE, "lan", 1)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ from ChatTTS.serving.settings import Limits
 from ChatTTS.text.lexicon import Lexicon
 
 from ..support.lag_tools import watched_server
-from ..support.protocol_ways import PROTOCOL_WAYS, by_mcp
+from ..support.protocol_clients import PROTOCOL_CLIENTS, by_mcp
 from ..support.server_tools import WholeServer
 
 READING = Reading("a.txt", None, 1 << 20, False, None, None, 1500, 1000, 1e6)
@@ -342,9 +342,9 @@ def test_no_request_imports_a_module() -> None:
     ]
     with watched_server(wyoming_port=0) as server:
         server.imported()
-        for way in PROTOCOL_WAYS:
-            if way is not by_mcp:  # it speaks within the test's own process
-                way(cast(WholeServer, server), "Hello.", "alloy", 1)
+        for ask in PROTOCOL_CLIENTS:
+            if ask is not by_mcp:  # it speaks within the test's own process
+                ask(cast(WholeServer, server), "Hello.", "alloy", 1)
         auth = riva.client.Auth(uri=server.grpc_address)
         riva.client.SpeechSynthesisService(auth).synthesize("Hello.", sample_rate_hz=24_000)
         auth.channel.close()

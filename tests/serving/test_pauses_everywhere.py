@@ -18,15 +18,15 @@ from ChatTTS.audio.trim import AUDIBLE
 from ChatTTS.cli.commands import main
 from ChatTTS.pipeline.results import Waveforms
 
-from ..support.protocol_ways import (
-    OWN_WAYS,
-    PROTOCOL_WAYS,
-    Way,
+from ..support.protocol_clients import (
+    OWN_CLIENTS,
+    PROTOCOL_CLIENTS,
+    ProtocolClient,
     by_rest,
     by_riva,
     by_websocket,
 )
-from ..support.server_tools import WholeServer, apart, samples, whole_server
+from ..support.server_tools import WholeServer, max_difference, samples, whole_server
 from ..support.serving_tools import PATIENCE
 from ..support.websocket_tools import speaker
 
@@ -86,12 +86,12 @@ def silences(sound: NDArray[np.int16]) -> list[int]:
     return [int(heard[0]), *map(int, gaps[gaps > 6000]), int(len(sound) - 1 - heard[-1])]
 
 
-@pytest.mark.parametrize("way", [*OWN_WAYS, *PROTOCOL_WAYS], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("ask", [*OWN_CLIENTS, *PROTOCOL_CLIENTS], ids=lambda ask: ask.__name__)
 @pytest.mark.parametrize("text", [DOCUMENT, PLAIN])
 def test_every_interface_has_the_samples_of_python(
-    way: Way, text: str, server: WholeServer, whole: NDArray[np.int16]
+    ask: ProtocolClient, text: str, server: WholeServer, whole: NDArray[np.int16]
 ) -> None:
-    assert apart(samples(way(server, text, VOICE, SEED)), whole) <= 1
+    assert max_difference(samples(ask(server, text, VOICE, SEED)), whole) <= 1
 
 
 @pytest.mark.parametrize("size", [1, 7, 40])
@@ -108,7 +108,7 @@ def test_breaks_in_text_that_comes_in_parts_are_exact(size: int, server: WholeSe
         socket.say("input.flush")
         socket.until("audio.done")
         assert len(socket.all("text.spoken")) == 3
-        assert apart(samples(socket.samples().tobytes()), whole) <= 1
+        assert max_difference(samples(socket.samples().tobytes()), whole) <= 1
     assert silences(whole)[1:-1] == [30_000, 12_000]
 
 
@@ -127,12 +127,12 @@ def test_paragraphs_are_parted_once_and_a_written_break_stands_alone(
     assert min(first, last) > 0  # the ends are no borders between paragraphs
 
 
-@pytest.mark.parametrize("way", OWN_WAYS)
+@pytest.mark.parametrize("ask", OWN_CLIENTS)
 def test_own_interfaces_part_paragraphs(
-    way: Any, server: WholeServer, parted: NDArray[np.int16]
+    ask: Any, server: WholeServer, parted: NDArray[np.int16]
 ) -> None:
-    found = samples(way(server, PARAGRAPHS, VOICE, SEED, paragraph_pause=BETWEEN))
-    assert apart(found, parted) <= 1
+    found = samples(ask(server, PARAGRAPHS, VOICE, SEED, paragraph_pause=BETWEEN))
+    assert max_difference(found, parted) <= 1
 
 
 @pytest.mark.parametrize("text", [PARAGRAPHS, WRITTEN])
@@ -145,15 +145,18 @@ def test_paragraphs_in_text_that_comes_in_parts(size: int, text: str, server: Wh
             socket.say("input.text", text=text[at : at + size])
         socket.say("input.flush")
         socket.until("audio.done")
-        assert apart(samples(socket.samples().tobytes()), parted) <= 1
+        assert max_difference(samples(socket.samples().tobytes()), parted) <= 1
 
 
-@pytest.mark.parametrize("way", [by_rest, by_websocket, by_riva])
-def test_paragraphs_of_documents_are_parted(way: Any, server: WholeServer) -> None:
+@pytest.mark.parametrize("ask", [by_rest, by_websocket, by_riva])
+def test_paragraphs_of_documents_are_parted(ask: Any, server: WholeServer) -> None:
     document = "<speak><p>The lamp was lit.</p><p>We went home.</p><p>It rained.</p></speak>"
     whole = to_int16(spoken(server, document, paragraph_pause=BETWEEN)[0])
     assert silences(whole)[1:-1] == [16_800, 16_800]
-    assert apart(samples(way(server, document, VOICE, SEED, paragraph_pause=BETWEEN)), whole) <= 1
+    assert (
+        max_difference(samples(ask(server, document, VOICE, SEED, paragraph_pause=BETWEEN)), whole)
+        <= 1
+    )
 
 
 def test_the_tempo_leaves_the_pauses_of_paragraphs(server: WholeServer) -> None:
@@ -163,12 +166,12 @@ def test_the_tempo_leaves_the_pauses_of_paragraphs(server: WholeServer) -> None:
     assert pauses == [pytest.approx(16_800, abs=480)]
 
 
-@pytest.mark.parametrize("way", OWN_WAYS)
+@pytest.mark.parametrize("ask", OWN_CLIENTS)
 def test_both_ends_have_the_silence_that_is_asked_for(
-    way: Any, server: WholeServer, ended: NDArray[np.int16]
+    ask: Any, server: WholeServer, ended: NDArray[np.int16]
 ) -> None:
     fields = {"silence_before": BEFORE, "silence_after": AFTER}
-    assert apart(samples(way(server, DOCUMENT, VOICE, SEED, **fields)), ended) <= 1
+    assert max_difference(samples(ask(server, DOCUMENT, VOICE, SEED, **fields)), ended) <= 1
 
 
 def test_the_silence_is_exact(whole: NDArray[np.int16], ended: NDArray[np.int16]) -> None:
@@ -208,7 +211,7 @@ def test_the_command_has_them(
     for more in ([], ["--stream"]):
         assert main([*common, *more]) == 0
         found, _ = soundfile.read(out, dtype="int16")
-        assert apart(found, ended) <= 1
+        assert max_difference(found, ended) <= 1
 
 
 def test_words_come_with_their_times(server: WholeServer) -> None:
@@ -226,7 +229,7 @@ def test_a_run_of_the_websocket_ends_with_its_silence_once(server: WholeServer) 
     plain = samples(by_websocket(server, text, VOICE, SEED))
     given = samples(by_websocket(server, text, VOICE, SEED, silence_before=0.0, silence_after=0.5))
     heard = np.flatnonzero(np.abs(plain / 32767) >= AUDIBLE * 0.999)
-    assert apart(given[:-12_000], plain[heard[0] : heard[-1] + 1]) <= 1
+    assert max_difference(given[:-12_000], plain[heard[0] : heard[-1] + 1]) <= 1
     assert not given[-12_000:].any()
 
 

@@ -11,7 +11,13 @@ import riva.client.proto.riva_tts_pb2 as tts
 
 from ChatTTS.serving.live.document_buffer import DocumentBuffer, TextPart
 
-from ..support.protocol_ways import PROTOCOL_WAYS, Way, by_deepgram, by_riva, by_websocket
+from ..support.protocol_clients import (
+    PROTOCOL_CLIENTS,
+    ProtocolClient,
+    by_deepgram,
+    by_riva,
+    by_websocket,
+)
 from ..support.script_tools import ToneModel, tone_server
 from ..support.server_tools import WholeServer
 from ..support.serving_tools import PATIENCE, with_limits
@@ -47,13 +53,13 @@ def client(server: WholeServer) -> Iterator[Speaker]:
         yield socket
 
 
-@pytest.mark.parametrize("way", [by_websocket, by_riva, *PROTOCOL_WAYS])
+@pytest.mark.parametrize("ask", [by_websocket, by_riva, *PROTOCOL_CLIENTS])
 def test_a_document_has_the_same_samples_over_every_protocol(
-    way: Way, server: WholeServer, model: ToneModel
+    ask: ProtocolClient, server: WholeServer, model: ToneModel
 ) -> None:
     expected = by_deepgram(server, TALK, "edith", SEED)
     model.jobs.clear()
-    assert way(server, TALK, "edith", SEED) == expected
+    assert ask(server, TALK, "edith", SEED) == expected
     assert model.said == SPOKEN
 
 

@@ -17,7 +17,7 @@ from ChatTTS.serving.speech.voices import Voices
 from ChatTTS.voices import VoiceLibrary
 
 from ..support.bundled_voice import BUNDLED, NAMES
-from ..support.protocol_ways import PROTOCOL_WAYS
+from ..support.protocol_clients import PROTOCOL_CLIENTS
 from ..support.riva_tools import ask as riva_request
 from ..support.riva_tools import connected
 from ..support.server_tools import WholeServer, whole_server
@@ -122,12 +122,12 @@ def test_what_is_stored_or_set_must_exist(tmp_path: Any, client: httpx.Client) -
     assert client.post("/v1/audio/voices/combine", json="clara+nobody").status_code == 400
 
 
-@pytest.mark.parametrize("way", PROTOCOL_WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("ask", PROTOCOL_CLIENTS, ids=lambda ask: ask.__name__)
 @pytest.mark.slow_for("*_in_parts", "by_captions", "by_events")
-def test_the_default_voice_speaks_over_every_interface(server: WholeServer, way: Any) -> None:
-    expected = way(server, SHORT, "miles", 1)
-    assert expected != way(server, SHORT, "clara", 1)
-    assert way(server, SHORT, "nobody-knows", 1) == expected
+def test_the_default_voice_speaks_over_every_interface(server: WholeServer, ask: Any) -> None:
+    expected = ask(server, SHORT, "miles", 1)
+    assert expected != ask(server, SHORT, "clara", 1)
+    assert ask(server, SHORT, "nobody-knows", 1) == expected
 
 
 def test_clients_find_the_voice_that_they_name(client: httpx.Client) -> None:

@@ -59,7 +59,7 @@ def whole(server: RunningServer) -> NDArray[np.int16]:
     return offline(server, TEXT)
 
 
-def apart(first: NDArray[np.int16], second: NDArray[np.int16]) -> int:
+def max_difference(first: NDArray[np.int16], second: NDArray[np.int16]) -> int:
     """Return the largest difference between two waveforms of equal length."""
     assert len(first) == len(second)
     return int(np.abs(first.astype(int) - second.astype(int)).max())
@@ -86,7 +86,7 @@ def test_text_in_pieces_sounds_as_the_whole(
     assert (start[0]["sample_rate"], start[0]["format"], start[0]["seed"]) == (24000, "pcm", SEED)
     assert (done[0]["text"], done[0]["finish_reason"]) == (TEXT, "length")
     assert done[0]["total_samples"] * 2 == done[0]["total_bytes"] == len(socket.audio[None])
-    assert apart(socket.samples(), whole) <= 1
+    assert max_difference(socket.samples(), whole) <= 1
 
 
 def test_each_utterance_is_told_when_it_begins(socket: Speaker) -> None:
@@ -111,7 +111,7 @@ def test_a_divided_sentence_counts_as_several(socket: Speaker, server: RunningSe
     socket.say("input.done")
     socket.until("session.done")
     assert [m["utterance"] for m in socket.all("text.spoken")] == [0, 2]
-    assert apart(socket.samples(), offline(server, text)) <= 1
+    assert max_difference(socket.samples(), offline(server, text)) <= 1
 
 
 def test_only_the_first_utterance_of_a_run_is_hurried(
@@ -154,7 +154,7 @@ def test_a_refused_prefetch_is_tried_again(
     socket.say("input.done")
     socket.until("session.done")
     assert not refusals
-    assert apart(socket.samples(), whole) <= 1
+    assert max_difference(socket.samples(), whole) <= 1
 
 
 def test_after_a_flush_the_context_goes_on(socket: Speaker, whole: NDArray[np.int16]) -> None:
@@ -165,12 +165,12 @@ def test_after_a_flush_the_context_goes_on(socket: Speaker, whole: NDArray[np.in
     for sentence in SENTENCES:
         assert socket.until("audio.done")["text"] == sentence
     assert len({m["request_id"] for m in socket.all("audio.start")}) == len(SENTENCES)
-    assert apart(socket.samples(), whole) <= 1
+    assert max_difference(socket.samples(), whole) <= 1
     socket.say("session.config", seed=SEED)  # the random draws begin again
     socket.say("input.text", text=TEXT)
     socket.say("input.flush")
     socket.until("audio.done")
-    assert apart(socket.samples(), whole) <= 1
+    assert max_difference(socket.samples(), whole) <= 1
 
 
 def test_quiet_flushes(socket: Speaker) -> None:
@@ -193,7 +193,7 @@ def test_base64(socket: Speaker, whole: NDArray[np.int16]) -> None:
     socket.say("input.done")
     socket.until("session.done")
     assert all("position" in m for m in socket.all("audio.delta"))
-    assert apart(socket.samples(), whole) <= 1
+    assert max_difference(socket.samples(), whole) <= 1
 
 
 def test_other_formats(socket: Speaker, whole: NDArray[np.int16]) -> None:
@@ -205,7 +205,7 @@ def test_other_formats(socket: Speaker, whole: NDArray[np.int16]) -> None:
         frames = [frame.to_ndarray() for frame in file.decode(audio=0)]
     samples = np.concatenate(frames, axis=1)[0]
     assert done["total_samples"] == len(samples)
-    assert apart(samples, whole) <= 1
+    assert max_difference(samples, whole) <= 1
 
 
 def test_another_rate_and_speed(socket: Speaker, whole: NDArray[np.int16]) -> None:
@@ -233,7 +233,7 @@ def test_two_contexts_side_by_side(socket: Speaker, server: RunningServer) -> No
             pass
     for name, text in texts.items():
         assert socket.all("audio.done", name)[0]["text"] == text
-        assert apart(socket.samples(name), offline(server, text)) <= 1
+        assert max_difference(socket.samples(name), offline(server, text)) <= 1
 
 
 def test_framing_where_it_is_asked_for(socket: Speaker, whole: NDArray[np.int16]) -> None:
@@ -242,7 +242,7 @@ def test_framing_where_it_is_asked_for(socket: Speaker, whole: NDArray[np.int16]
     socket.say("input.done")
     socket.until("session.done")
     assert socket.all("audio.chunk")
-    assert apart(socket.samples(), whole) <= 1
+    assert max_difference(socket.samples(), whole) <= 1
 
 
 # -- cancel --------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_cancel_and_go_on(socket: Speaker, server: RunningServer) -> None:
     assert LONG.startswith(spoken)
     assert spoken.startswith(socket.all("text.spoken")[0]["text"])
     assert len(spoken) < len(LONG)
-    assert apart(sent, offline(server, LONG)[: len(sent)]) <= 1
+    assert max_difference(sent, offline(server, LONG)[: len(sent)]) <= 1
     assert not socket.all("audio.done")
     assert server.becomes_idle()
 
@@ -270,7 +270,7 @@ def test_cancel_and_go_on(socket: Speaker, server: RunningServer) -> None:
     socket.say("input.text", text=TEXT)
     socket.say("input.done")
     socket.until("session.done")
-    assert apart(socket.samples(), offline(server, TEXT)) <= 1
+    assert max_difference(socket.samples(), offline(server, TEXT)) <= 1
 
 
 def test_cancel_with_what_was_played(socket: Speaker) -> None:
@@ -382,7 +382,7 @@ def test_a_server_that_ends_finishes_texts_and_takes_no_new_ones() -> None:
         socket.until("session.done")
         assert dropped == 0
         assert socket.all("audio.done")[0]["finish_reason"] in SPOKEN
-        assert apart(socket.samples(), expected) <= 1
+        assert max_difference(socket.samples(), expected) <= 1
 
 
 def test_an_engine_that_fails_is_told(

@@ -168,7 +168,7 @@ def decoded(data: bytes) -> tuple[NDArray[np.int16], int]:
     return sound, rate
 
 
-def apart(sound: NDArray[np.int16], reference: NDArray[np.int16]) -> int:
+def max_difference(sound: NDArray[np.int16], reference: NDArray[np.int16]) -> int:
     """Return the greatest difference of two sounds of equal length, in LSB."""
     assert len(sound) == len(reference)
     return int(np.abs(sound.astype(int) - reference).max())

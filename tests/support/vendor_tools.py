@@ -87,7 +87,7 @@ def pcm(data: bytes) -> NDArray[np.int16]:
     return np.frombuffer(data, "<i2")
 
 
-def apart(data: bytes, expected: NDArray[np.int16]) -> int:
+def max_difference(data: bytes, expected: NDArray[np.int16]) -> int:
     """Return the largest difference of PCM to a waveform of equal length."""
     samples = pcm(data)
     assert len(samples) == len(expected)

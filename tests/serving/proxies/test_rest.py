@@ -14,11 +14,11 @@ from ChatTTS.audio import to_int16
 from ...support.process_tools import Process
 from ...support.proxy_tools import ProxiedServer
 from ..test_clients import (
+    CLIENTS,
     SEED,
     SHORT,
     TEXT,
     VOICE,
-    WAYS,
     openai_client,
     test_create,
     test_create_gives_mp3_by_default,
@@ -52,10 +52,10 @@ def whole(server: ProxiedServer) -> NDArray[np.int16]:
     return sound
 
 
-@pytest.mark.parametrize("way", WAYS[:-1], ids=lambda way: way.__name__)
+@pytest.mark.parametrize("ask", CLIENTS[:-1], ids=lambda ask: ask.__name__)
 def test_a_seed_gives_equal_bytes_with_and_without_a_proxy(
-    server: ProxiedServer, servers: list[Process], way: Callable[..., bytes]
+    server: ProxiedServer, servers: list[Process], ask: Callable[..., bytes]
 ) -> None:
-    sounds = {way(one) for one in (server, *servers)}
+    sounds = {ask(one) for one in (server, *servers)}
     assert len(sounds) == 1
     assert len(sounds.pop()) > 2 * 24_000

@@ -28,8 +28,8 @@ from ...support.vendor_tools import (
     TEXT,
     VOICE,
     Talker,
-    apart,
     get,
+    max_difference,
     pcm,
     post,
     talker,
@@ -79,7 +79,7 @@ def words(heard: list[dict[str, Any]]) -> list[str]:
 
 
 def test_bytes(server: RunningServer, whole: NDArray[np.int16]) -> None:
-    assert apart(post(server, "/tts/bytes", BODY).content, whole) <= 1
+    assert max_difference(post(server, "/tts/bytes", BODY).content, whole) <= 1
     floats = post(server, "/tts/bytes", {**BODY, "output_format": {**RAW, "encoding": "pcm_f32le"}})
     samples = np.frombuffer(floats.content, "<f4")
     assert len(samples) == len(whole)
@@ -106,7 +106,7 @@ def test_events(server: RunningServer, whole: NDArray[np.int16]) -> None:
         assert kind == f"event: {event['type']}"
         events.append(event)
     assert {event["context_id"] for event in events} == {"mine"}
-    assert apart(sound(events), whole) <= 1
+    assert max_difference(sound(events), whole) <= 1
     assert words(events) == TEXT.split()
     assert (events[-1]["type"], events[-1]["done"]) == ("done", True)
 
@@ -198,7 +198,7 @@ def test_text_in_parts(server: RunningServer, whole: NDArray[np.int16]) -> None:
             client.say(**message(f"{word} ", continues=True, add_timestamps=True))
         client.say(**message(last, add_timestamps=True))
         heard = hear_until(client, "done")
-    assert apart(sound(heard), whole) <= 1
+    assert max_difference(sound(heard), whole) <= 1
     assert words(heard) == TEXT.split()
     assert [m["done"] for m in heard] == [False] * (len(heard) - 1) + [True]
 

@@ -16,7 +16,7 @@ from websockets.typing import Subprotocol
 from ChatTTS.serving.live.spacing import TextSpacing
 
 from ...support.serving_tools import RunningServer
-from ...support.vendor_tools import KEY, SEED, TEXT, VOICE, Talker, apart, post, talker
+from ...support.vendor_tools import KEY, SEED, TEXT, VOICE, Talker, max_difference, post, talker
 from ...support.websocket_tools import LONG, is_over
 
 QUERY = f"?model={VOICE}&encoding=linear16&sample_rate=24000&seed={SEED}"
@@ -42,7 +42,7 @@ def hear_until(client: Talker, kind: str) -> tuple[bytes, dict[str, Any]]:
 
 def test_sound(server: RunningServer, whole: NDArray[np.int16]) -> None:
     answer = post(server, f"{ADDRESS}&container=none", {"text": TEXT})
-    assert apart(answer.content, whole) <= 1
+    assert max_difference(answer.content, whole) <= 1
     assert answer.headers["dg-char-count"] == str(len(TEXT))
     assert answer.headers["dg-model-name"] == VOICE
     assert answer.headers["dg-request-id"] == answer.headers["x-request-id"]
@@ -101,7 +101,7 @@ def test_text_in_parts(server: RunningServer, whole: NDArray[np.int16]) -> None:
         client.say(type="Flush")
         sound, flushed = hear_until(client, "Flushed")
         assert flushed["sequence_id"] == 0
-        assert apart(sound, whole) <= 1
+        assert max_difference(sound, whole) <= 1
         client.say(type="Flush")
         assert client.hear() == {"type": "Flushed", "sequence_id": 1}
         client.say(type="Speak", text="Yes.")

@@ -25,7 +25,7 @@ from ChatTTS.serving.protocols.elevenlabs.formats import OutputFormat
 from ChatTTS.serving.protocols.elevenlabs.session import Session
 
 from ...support.serving_tools import RunningServer, eventually
-from ...support.vendor_tools import KEY, SEED, TEXT, VOICE, apart, get, post, talker
+from ...support.vendor_tools import KEY, SEED, TEXT, VOICE, get, max_difference, post, talker
 from ...support.websocket_tools import LONG, is_over
 
 ADDRESS = f"/v1/text-to-speech/{VOICE}"
@@ -54,7 +54,7 @@ def test_sound(server: RunningServer, whole: NDArray[np.int16], path: str) -> No
     answer = post(server, f"{ADDRESS}{path}{PCM}", {**BODY, "voice_settings": settings})
     assert answer.headers["content-type"] == "audio/pcm"
     assert (answer.headers["x-seed"], answer.headers["x-sample-rate"]) == (str(SEED), "24000")
-    assert apart(answer.content, whole) <= 1
+    assert max_difference(answer.content, whole) <= 1
 
 
 @pytest.mark.parametrize("path", ["/with-timestamps", "/stream/with-timestamps"])
@@ -63,7 +63,7 @@ def test_sound_with_characters(server: RunningServer, whole: NDArray[np.int16], 
     parts = [json.loads(line) for line in answer.text.splitlines()]
     assert (len(parts) > 1) == ("stream" in path)
     audio = b"".join(base64.b64decode(part["audio_base64"]) for part in parts)
-    assert apart(audio, whole) <= 1
+    assert max_difference(audio, whole) <= 1
     told = [part["alignment"] for part in parts if part["alignment"]]
     assert "".join(c for a in told for c in a["characters"]) == TEXT
     starts = [t for a in told for t in a["character_start_times_seconds"]]
@@ -162,7 +162,7 @@ def test_text_in_parts(server: RunningServer, whole: NDArray[np.int16]) -> None:
         client.say(text="")
         heard = client.until_closed()
         assert client.close_code == 1000
-    assert apart(sound(heard), whole) <= 1
+    assert max_difference(sound(heard), whole) <= 1
     assert heard[-1]["isFinal"] is True
     told = alignments(heard)
     assert chars(told) == f"{TEXT} "
@@ -274,7 +274,7 @@ def test_contexts(server: RunningServer, whole: NDArray[np.int16]) -> None:
         assert client.close_code == 1000
     for name in "ab":
         own = [message for message in heard if message["contextId"] == name]
-        assert apart(sound(own), whole) <= 1
+        assert max_difference(sound(own), whole) <= 1
         assert [m for m in own if m["isFinal"]] == [own[-1]]
         # With sync_alignment the times count from the beginning of the context.
         starts = [t for a in alignments(own) for t in a["charStartTimesMs"]]

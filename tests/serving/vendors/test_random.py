@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from ...support.protocol_ways import PROTOCOL_WAYS
+from ...support.protocol_clients import PROTOCOL_CLIENTS
 from ...support.server_tools import WholeServer, whole_server
 from ...support.serving_tools import PATIENCE, with_limits
-from ...support.vendor_tools import SEED, TEXT, VOICE, apart, talker
+from ...support.vendor_tools import SEED, TEXT, VOICE, max_difference, talker
 
 pytestmark = pytest.mark.slow
 
@@ -132,5 +132,5 @@ def check(server: WholeServer, caplog: pytest.LogCaptureFixture) -> None:
     ]
     assert not failures
     whole = server.offline(TEXT, SEED, VOICE)
-    for way in PROTOCOL_WAYS[2:5]:
-        assert apart(way(server, TEXT, VOICE, SEED), (whole * 32767).round()) <= 1
+    for ask in PROTOCOL_CLIENTS[2:5]:
+        assert max_difference(ask(server, TEXT, VOICE, SEED), (whole * 32767).round()) <= 1

@@ -32,7 +32,7 @@ from .serving_tools import PATIENCE
 from .vendor_tools import talker
 from .websocket_tools import speaker
 
-Way = Callable[[WholeServer, str, str, int], bytes]
+ProtocolClient = Callable[[WholeServer, str, str, int], bytes]
 """Returns the PCM of a text, spoken by a voice with a seed."""
 RAW = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000}
 
@@ -89,7 +89,7 @@ def _riva_settings(seed: int, fields: dict[str, Any]) -> dict[str, Any]:
     return {"sample_rate_hz": 24_000, "custom_configuration": given}
 
 
-OWN_WAYS = (by_rest, by_tts, by_websocket, by_riva, by_riva_stream)
+OWN_CLIENTS = (by_rest, by_tts, by_websocket, by_riva, by_riva_stream)
 
 
 # ------------------------------------------------------------------ further forms, and protocols
@@ -223,7 +223,7 @@ def _by_wyoming(server: WholeServer, *events: Any) -> bytes:
     return asyncio.run(asyncio.wait_for(talked(), PATIENCE))
 
 
-PROTOCOL_WAYS: tuple[Way, ...] = (
+PROTOCOL_CLIENTS: tuple[ProtocolClient, ...] = (
     by_events,
     by_captions,
     by_realtime,

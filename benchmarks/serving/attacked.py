@@ -31,9 +31,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from ..common.command import check_at_least_one, new_parser, origin, write_json
 from . import process_tree
 from .attackers import attack
+from .clients import Ask, Asked, by_rest
 from .listening import Listening
 from .process import ServerProcess
-from .ways import Ask, Asked, by_rest
 
 _KEYS = {"honest": "a-key-of-listeners", "attackers": "a-key-of-attackers"}
 _LAG = "chattts_loop_lag_seconds_bucket"

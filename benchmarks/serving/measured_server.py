@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 
 from . import process_tree
+from .clients import Ask, by_rest, by_websocket, by_wyoming
 from .process import ServerProcess, free_ports
-from .ways import Ask, by_rest, by_websocket, by_wyoming
 
 _PATIENCE = 300.0  # seconds until a server must be ready
 _POLL = 0.05

@@ -26,10 +26,10 @@ import numpy as np
 from ChatTTS.audio import save
 
 from ..common.command import check_at_least_one, new_parser, origin, write_json
+from .clients import Ask, Asked
 from .listening import Listening
 from .measured_server import MeasuredServer, add_server_arguments, measured_server
 from .mixture import mixture
-from .ways import Ask, Asked
 
 _BUFFER = 0.1  # seconds of sound that a careful player waits for
 _STEP = 1.25  # between two rates of the search

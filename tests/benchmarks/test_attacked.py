@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.serving import attacked
 from benchmarks.serving.attackers import bodies
+from benchmarks.serving.clients import Asked
 from benchmarks.serving.listening import Listening
-from benchmarks.serving.ways import Asked
 
 ASKED = Asked("Good morning.", 1)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.serving.clients import Asked
 from benchmarks.serving.listening import AUDIBLE, RATE, Gaps, Listening
 from benchmarks.serving.measured_server import MeasuredServer, value_of
 from benchmarks.serving.mixture import mixture
 from benchmarks.serving.open_loop import Load, OpenLoopFigures, highest_rate
-from benchmarks.serving.ways import Asked
 from ChatTTS.audio import read
 
 SECOND = 2 * RATE

@@ -1,4 +1,4 @@
-"""Ways to ask a server for streamed speech, each on a connection of its own."""
+"""Clients that ask a server for streamed speech, each request on a connection of its own."""
 
 from __future__ import annotations
 

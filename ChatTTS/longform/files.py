@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..utils.untrusted import read_bytes
-from .cues import read_cues
 from .dialogue import is_dialogue, read_dialogue
 from .epub import read_epub
 from .json_lines import read_json_lines
@@ -18,6 +17,7 @@ from .notes import Notes, check_notes
 from .plain import read_plain
 from .script import Place, Script, ScriptError
 from .ssml import read_ssml
+from .subtitles import read_subtitles
 
 # A long novel has 4 MB of text.
 _MOST_BYTES = 16 << 20
@@ -25,7 +25,7 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 _READERS: Mapping[str, Callable[[str, str], Script]] = {
     "dialogue": read_dialogue,
-    "cues": read_cues,
+    "cues": read_subtitles,
     "ssml": read_ssml,
     "lines": read_json_lines,
 }

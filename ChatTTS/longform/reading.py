@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from ..model.generation import Cancellation
 from ..pipeline.fitting.learning import speech_lengths
 from .chat_voice import ChatVoice
-from .cues import with_durations
 from .files import parse_script
 from .line_speaker import LineSpeaker, LineVoice
 from .line_store import LineStore
@@ -21,6 +20,7 @@ from .recording import Recording
 from .script import Script
 from .settings import ReadSettings
 from .steady_voice import SteadyVoice
+from .subtitles import with_durations
 
 if TYPE_CHECKING:
     from ..pipeline.loaded_chat import LoadedChat

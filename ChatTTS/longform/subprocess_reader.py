@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..text.splitter import is_speakable
-from .cues import with_durations
 from .files import read_script_bytes
 from .marks import expanded
 from .script import Join, Line, Place, Script, ScriptError, Style
+from .subtitles import with_durations
 
 # Scripts of the allowed size stay far below these.
 _MOST_MEMORY = 2 << 30

@@ -32,7 +32,7 @@ class _Cue:
     place: Place
 
 
-def read_cues(text: str, name: str) -> Script:
+def read_subtitles(text: str, name: str) -> Script:
     """Return a line for each cue, which begins at its time and ends before the next cue.
 
     ``<v Anna>`` of WebVTT and the name of a line of ASS are the voice. Comments and drawings of ASS

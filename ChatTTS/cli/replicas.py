@@ -96,7 +96,7 @@ def replicated(
     load = load_options(args, choice, memory=f"{share} sequences", replicas=replicas)
     if options is not None and args.ray_address is None:
         options.check_here(load)
-    prepare("chattts serve with replicas", own_cluster=args.ray_address is None)
+    prepare("chattts serve with replicas", private_cluster=args.ray_address is None)
     where = "" if args.ray_address is None else f" on {args.ray_address}"
     console.note(f"starting {size} replicas{where}" if size else f"using the replicas{where}")
     from ..serving.replicas.on_ray.cluster import replicated_model

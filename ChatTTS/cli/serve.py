@@ -128,7 +128,7 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
             running = settings.limits.running
             model = stack.enter_context(model_process(args, running, choice, console))
         else:
-            model = _own_model(choice, _with_memory(args, settings), console)
+            model = _local_model(choice, _with_memory(args, settings), console)
         stack.enter_context(unwatched())
         stack.enter_context(quick_turns())
         try:
@@ -141,7 +141,7 @@ def _run(args: argparse.Namespace, console: Console, note: Callable[[str], None]
     return 0
 
 
-def _own_model(
+def _local_model(
     choice: ModelChoice, args: argparse.Namespace, console: Console
 ) -> Chat | SpeechModel:
     """Return the model in this process, which is unloaded while it is idle if that is wanted."""

@@ -28,7 +28,7 @@ _ADDRESS = "RAY_ADDRESS"  # Ray's own variable
 
 
 @contextmanager
-def own_cluster() -> Iterator[None]:
+def private_cluster() -> Iterator[None]:
     """Run a cluster in this machine, which only local processes with its token reach.
 
     Raises:
@@ -87,13 +87,13 @@ class _Shared:
     Attributes:
         users: how many engines use it.
         owner: the process that connected it.
-        is_own: whether that process started it.
+        is_private: whether that process started it.
         exit: leaves it.
     """
 
     def __init__(self) -> None:
         self.lock = new_lock()
-        self.users, self.owner, self.is_own = 0, os.getpid(), False
+        self.users, self.owner, self.is_private = 0, os.getpid(), False
         self.exit = ExitStack()
 
 
@@ -110,7 +110,7 @@ def shared_cluster(needed_by: str) -> Iterator[None]:
         needed_by: names what needs Ray, for the error messages.
 
     Raises:
-        ConfigError, EngineUnavailableError: see :func:`cluster_at` and :func:`own_cluster`.
+        ConfigError, EngineUnavailableError: see :func:`cluster_at` and :func:`private_cluster`.
     """
     with _SHARED.lock:
         if _SHARED.users and _SHARED.owner != os.getpid():
@@ -120,10 +120,12 @@ def shared_cluster(needed_by: str) -> Iterator[None]:
             )
         if not is_connected():
             address = os.environ.get(_ADDRESS) or "local"
-            is_own = address == "local"
-            prepare(needed_by, own_cluster=is_own)
-            _SHARED.exit.enter_context(own_cluster() if is_own else cluster_at(address, _ADDRESS))
-            _SHARED.is_own = is_own
+            is_private = address == "local"
+            prepare(needed_by, private_cluster=is_private)
+            _SHARED.exit.enter_context(
+                private_cluster() if is_private else cluster_at(address, _ADDRESS)
+            )
+            _SHARED.is_private = is_private
         _SHARED.users, _SHARED.owner = _SHARED.users + 1, os.getpid()
     try:
         yield
@@ -131,13 +133,13 @@ def shared_cluster(needed_by: str) -> Iterator[None]:
         with _SHARED.lock:
             _SHARED.users -= 1
             if not _SHARED.users:
-                _SHARED.is_own = False
+                _SHARED.is_private = False
                 _SHARED.exit.close()
 
 
-def has_own_cluster() -> bool:
+def has_private_cluster() -> bool:
     """Return whether this process is in the cluster that it started, which never grows."""
-    return is_connected() and _SHARED.is_own
+    return is_connected() and _SHARED.is_private
 
 
 def is_connected() -> bool:

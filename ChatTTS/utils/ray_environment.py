@@ -23,12 +23,12 @@ _TOKEN = "RAY_AUTH_TOKEN"
 _TOKEN_BYTES = 32
 
 
-def prepare(needed_by: str, *, own_cluster: bool) -> None:
+def prepare(needed_by: str, *, private_cluster: bool) -> None:
     """Set the variables for this process and its children; call it before Ray is imported.
 
     Args:
         needed_by: names what needs Ray, for the error messages.
-        own_cluster: a cluster is started in this machine, which only this process may use.
+        private_cluster: a cluster is started in this machine, which only this process may use.
 
     Raises:
         EngineUnavailableError: Ray is not installed; or it was imported with other settings, which
@@ -41,7 +41,7 @@ def prepare(needed_by: str, *, own_cluster: bool) -> None:
         )
     for name, value in _ALWAYS.items():
         os.environ.setdefault(name, value)
-    if not own_cluster:
+    if not private_cluster:
         return
     if "ray" not in sys.modules:
         os.environ.update(_OWN_CLUSTER)

@@ -192,7 +192,7 @@ from ChatTTS.serving.requests.jobs import SpeechJob
 from ChatTTS.serving.replicas.messages import Opened
 from ChatTTS.utils.ray_cluster import cluster_at
 from ChatTTS.utils.ray_environment import prepare
-prepare("a test", own_cluster=False)
+prepare("a test", private_cluster=False)
 with cluster_at(os.environ["HEAD"], "HEAD"):
     from ray import serve
     from ChatTTS.serving.replicas.on_ray.calls import RayPool

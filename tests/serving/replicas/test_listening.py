@@ -44,7 +44,7 @@ def test_only_this_user_reaches_the_files_of_a_cluster(
         given.append(folder)
 
     monkeypatch.setattr(ray, "init", init)
-    with ray_cluster.own_cluster():
+    with ray_cluster.private_cluster():
         (folder,) = given
         assert any(stat.S_IMODE(above.stat().st_mode) & 0o077 == 0 for above in folder.parents)
     assert not folder.parent.exists()

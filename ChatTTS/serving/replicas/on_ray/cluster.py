@@ -14,7 +14,7 @@ from ray.serve.exceptions import RayServeException
 
 from ....errors import ConfigError, EngineUnavailableError
 from ....model.devices.placement import choose_placement
-from ....utils.ray_cluster import check_packages, cluster_at, other_version, own_cluster
+from ....utils.ray_cluster import check_packages, cluster_at, other_version, private_cluster
 from ....version import __version__
 from ..front import ReplicatedModel
 from ..options import LoadOptions, ReplicaOptions
@@ -50,7 +50,7 @@ def replicated_model(
     with ExitStack() as stack:
         if address is None:
             assert options is not None, "a new cluster has no application"
-            stack.enter_context(own_cluster())
+            stack.enter_context(private_cluster())
         else:
             stack.enter_context(cluster_at(address, "--ray-address"))
             check_packages()

@@ -19,7 +19,7 @@ import torch
 from .....errors import ConfigError
 from .....utils.ray_cluster import (
     check_packages,
-    has_own_cluster,
+    has_private_cluster,
     is_connected,
     shared_cluster,
 )
@@ -106,7 +106,7 @@ class ActorGroup(RankGroup):
         try:
             self.address = ray.util.get_node_ip_address()
             self._store, self.port = open_store(self.address)
-            if has_own_cluster():
+            if has_private_cluster():
                 _check_room(ray.cluster_resources(), len(devices), resources)
             self._placement = placement_group([resources] * len(devices), strategy="PACK")
             if not self._placement.wait(_PLACEMENT_SECONDS):

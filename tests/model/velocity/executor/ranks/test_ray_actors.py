@@ -124,7 +124,7 @@ def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_an_own_cluster_is_closed_to_others_and_ends_with_its_engines() -> None:
+def test_a_private_cluster_is_closed_to_others_and_ends_with_its_engines() -> None:
     pytest.importorskip("ray", reason="needs the extra scale")
     done = run(
         OWN

@@ -58,7 +58,7 @@ class UtteranceJob(DecodeJob):
         generated: samples that are decoded, or would be if all present frames were.
         alignment: gives the words, once the first frames came and if their times are wanted.
         shape: changes the samples, where the text asks for that and the first frames came.
-        words_given, faults_given: how many of the words and of the faults the consumer took.
+        words_taken, faults_taken: how many of the words and of the faults the consumer took.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class UtteranceJob(DecodeJob):
         self.generated = 0
         self.alignment: UtteranceAlignment | None = None
         self.shape: UtteranceShape | None = None
-        self.words_given = self.faults_given = 0
+        self.words_taken = self.faults_taken = 0
         self._buffer = buffer
 
     def find_words(self) -> None:
@@ -225,10 +225,10 @@ class WaveformBuffer:
         self._took(len(samples))
         finish = job.spoken.finish
         start = self.spoken.start_of(job.spoken)
-        fresh = job.spoken.words[job.words_given :]
-        job.words_given += len(fresh)
-        faults = job.spoken.faults[job.faults_given :]
-        job.faults_given += len(faults)
+        fresh = job.spoken.words[job.words_taken :]
+        job.words_taken += len(fresh)
+        faults = job.spoken.faults[job.faults_taken :]
+        job.faults_taken += len(faults)
         return Piece(
             samples=samples,
             position=position,

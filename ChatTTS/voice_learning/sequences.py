@@ -32,13 +32,13 @@ class CodeSequence:
     Attributes:
         ids: int64 [n].
         codes: int64 [m, num_codebooks], beginning with the frames of a voice sample, if any.
-        given: number of positions of the prompt.
+        prompt_length: number of positions of the prompt.
         slot: index of the speaker's position in ``ids``, or None.
     """
 
     ids: NDArray[np.int64]
     codes: NDArray[np.int64]
-    given: int
+    prompt_length: int
     slot: int | None = None
 
     def __len__(self) -> int:
@@ -117,7 +117,7 @@ def code_batch(
         if s.slot is not None:
             is_slot[row, s.slot] = True
         # Each position predicts the next one.
-        targets[row, s.given - 1 : whole - 1] = s.codes[s.given - n :]
+        targets[row, s.prompt_length - 1 : whole - 1] = s.codes[s.prompt_length - n :]
         targets[row, whole - 1] = end
     return CodeBatch(*map(torch.from_numpy, (ids, codes, is_code, is_slot, targets)))
 

@@ -109,7 +109,8 @@ def divided(sequences: Sequence[CodeSequence], seed: int, settings: SearchSettin
         (only,) = sequences
         kept = max(1, 3 * len(only.codes) // 4)
         return Division(
-            (replace(only, codes=only.codes[:kept]),), (replace(only, given=only.given + kept),)
+            (replace(only, codes=only.codes[:kept]),),
+            (replace(only, prompt_length=only.prompt_length + kept),),
         )
     order = np.random.default_rng(seed).permutation(len(sequences))
     count = min(settings.most_held, max(1, round(settings.held_share * len(sequences))))

@@ -128,7 +128,7 @@ class ExcerptSource:
             # Drawn from beyond both ends, since beginnings and ends would be too rare otherwise.
             first = round(room * min(max(float(rng.uniform(-0.2, 1.2)), 0.0), 1.0))
             rows.append(row)
-            firsts.append(sequence.given - 1 + first)
+            firsts.append(sequence.prompt_length - 1 + first)
             begin = first * FRAME_SAMPLES
             piece = waves[row][begin : begin + samples_of(self.frames)]
             samples.append(fitted(piece, self.frames))

@@ -69,7 +69,7 @@ class Prompts:
         return Sequence(
             ids=ids,
             codes=np.concatenate([part.codes for part, _ in parts]).astype(np.int64),
-            given=len(ids) + (0 if sample is None else len(sample.codes)),
+            prompt_length=len(ids) + (0 if sample is None else len(sample.codes)),
             slot=1 if named else None,
             speaker=speaker_coordinates(item) if named else None,
             spoken=np.concatenate([spoken_positions(part, begin) for part, begin in parts]),
@@ -83,7 +83,7 @@ class Prompts:
         return Sequence(
             ids=np.array([*given, *answer], np.int64),
             codes=np.zeros((0, num_codebooks), np.int64),
-            given=len(given),
+            prompt_length=len(given),
         )
 
     def _sounds(self, item: Coded) -> NDArray[np.int64]:

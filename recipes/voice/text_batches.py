@@ -40,5 +40,5 @@ def text_batch(sequences: Items[CodeSequence]) -> TextBatch:
     ids, targets = np.zeros(shape, np.int64), np.full(shape, IGNORED, np.int64)
     for row, s in enumerate(sequences):
         ids[row, : len(s)] = s.ids
-        targets[row, s.given - 1 : len(s) - 1] = s.ids[s.given :]
+        targets[row, s.prompt_length - 1 : len(s) - 1] = s.ids[s.prompt_length :]
     return TextBatch(torch.from_numpy(ids), torch.from_numpy(targets))

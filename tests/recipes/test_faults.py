@@ -71,6 +71,6 @@ def test_frames_are_read_as_the_engine_reads_them() -> None:
     again = list(tap.inner.generate(tap.requests, Cancellation()))
     frames = torch.cat([d.attention for deltas in again for d in deltas if d.attention is not None])
     looks = frames[:, 0, -len(finder._heard) :].argmax(dim=1).numpy()
-    assert len(finder._places) == len(codes)
+    assert len(finder._path) == len(codes)
     assert np.mean(np.abs(looks - np.array(finder._looks)) <= 1) > 0.9
     assert len(finder.faults(Limits())) == len(waveforms.faults[0])

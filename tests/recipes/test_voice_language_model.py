@@ -37,8 +37,8 @@ def test_a_refined_answer_decodes_to_its_text(tmp_path: Path) -> None:
     pair = replace(PAIR, refined="well, [uv_break] i don't know [laugh] do you?")
     sequence = PROMPTS.refine(pair)
     given = packaged.ids(refine_prompt(pair.text, "[oral_1][laugh_0][break_3]"))
-    assert sequence.ids[: sequence.given].tolist() == given.tolist()
-    answer = sequence.ids[sequence.given :]
+    assert sequence.ids[: sequence.prompt_length].tolist() == given.tolist()
+    answer = sequence.ids[sequence.prompt_length :]
     assert answer[-1] == packaged.end_of_refine
     assert packaged.decode_refined(answer) == pair.refined
     # Tokens of the prompt are no text.
@@ -50,7 +50,7 @@ def test_text_batches_learn_the_answer_alone() -> None:
     sequence = PROMPTS.refine(PAIR)
     batch = text_batch([sequence])
     learned = batch.targets[batch.targets != IGNORED]
-    assert learned.tolist() == sequence.ids[sequence.given :].tolist()
+    assert learned.tolist() == sequence.ids[sequence.prompt_length :].tolist()
 
 
 def test_corruption_changes_what_is_read_and_never_what_is_predicted() -> None:
@@ -98,7 +98,7 @@ def test_own_frames_stand_where_the_model_would_have_drawn_them() -> None:
     with autocast(torch.device("cpu")):  # rounded alike, so the likeliest codes are the same
         hidden = model.speech(batch)[0]
     for row, sequence in enumerate(sequences):
-        begin, end = sequence.given, len(sequence)
+        begin, end = sequence.prompt_length, len(sequence)
         # Each frame as the position before it predicts it, the first among them.
         with autocast(torch.device("cpu")):
             predicted = model.embed.code_logits(hidden[row, begin - 1 : end - 1])[..., :END]

@@ -81,7 +81,7 @@ def test_sequences_are_the_prompts_of_inference() -> None:
         encoded = prompts._tokenizer.encode(decorated, add_special_tokens=False).ids
         assert found.ids.tolist() == encoded
         assert found.slot == (1 if named else None)
-        assert found.given == len(encoded) + (0 if sample is None else 40)
+        assert found.prompt_length == len(encoded) + (0 if sample is None else 40)
         assert len(found.codes) == (40 if sample is None else 80)
         # What a frame speaks stands at the positions that say so, in sample and text alike.
         assert found.spoken is not None

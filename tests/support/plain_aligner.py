@@ -36,9 +36,9 @@ class PlainPath:
     """
 
     def __init__(self, columns: int) -> None:
-        self._places = np.arange(columns)
+        self._positions = np.arange(columns)
         # The path begins at the first position, or pays for those that it leaves out.
-        self._scores: NDArray[np.float64] = -_SKIP * self._places.astype(np.float64)
+        self._scores: NDArray[np.float64] = -_SKIP * self._positions.astype(np.float64)
         self._ancestors = np.zeros((0, columns), dtype=np.int64)
         self._has_begun = False
 
@@ -48,12 +48,12 @@ class PlainPath:
         Returns:
             The position of the frame :data:`LAG` frames before, or ``None`` at the beginning.
         """
-        back = self._places
+        back = self._positions
         if self._has_begun:
             self._scores, back = self._moved()
         self._has_begun = True
         self._scores = self._scores + np.log(np.maximum(weights, _LEAST))
-        self._ancestors = np.concatenate([self._ancestors[:, back], self._places[None]])
+        self._ancestors = np.concatenate([self._ancestors[:, back], self._positions[None]])
         if len(self._ancestors) <= LAG:
             return None
         oldest, self._ancestors = self._ancestors[0], self._ancestors[1:]
@@ -72,17 +72,17 @@ class PlainPath:
 
     def _moved(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return for each position the best score of a path to it, and the position before."""
-        scores, places = self._scores, self._places
+        scores, positions = self._scores, self._positions
         # Moving on from position k to j costs _SKIP * (j - k - 1): maximise scores[k] + _SKIP * k.
-        lifted = scores + _SKIP * places
+        lifted = scores + _SKIP * positions
         best = np.maximum.accumulate(lifted)
         is_new = lifted >= best
-        source = np.maximum.accumulate(np.where(is_new, places, 0))
+        source = np.maximum.accumulate(np.where(is_new, positions, 0))
         moved = np.full_like(scores, -np.inf)
-        moved[1:] = best[:-1] - _SKIP * (places[1:] - 1)
+        moved[1:] = best[:-1] - _SKIP * (positions[1:] - 1)
         stays = scores >= moved
-        back = places.copy()
-        back[1:] = np.where(stays[1:], places[1:], source[:-1])
+        back = positions.copy()
+        back[1:] = np.where(stays[1:], positions[1:], source[:-1])
         return np.where(stays, scores, moved), back
 
 
@@ -118,22 +118,22 @@ class PlainAligner:
         for frame in attention[:, :, -len(self._owners) :].astype(np.float64):
             weights = plain_combine_heads(frame)
             self._waiting.append(weights)
-            place = self._path.push(weights)
-            if place is not None:
-                found += self._decide(place)
+            position = self._path.push(weights)
+            if position is not None:
+                found += self._decide(position)
         return found
 
     def flush(self) -> list[WordFrames]:
         """Return the rest of the words: the utterance has ended."""
-        found = [word for place in self._path.flush() for word in self._decide(place)]
+        found = [word for position in self._path.flush() for word in self._decide(position)]
         return found + self._leave(self._count)
 
-    def _decide(self, place: int) -> list[WordFrames]:
+    def _decide(self, position: int) -> list[WordFrames]:
         """Take the position of the next frame; return the words that are over before it."""
-        weights, owner = self._waiting.popleft(), self._owners[place]
+        weights, owner = self._waiting.popleft(), self._owners[position]
         if self._finder is not None:
-            self._finder.push(weights, place)
-        found = self._leave(self._reached[place])
+            self._finder.push(weights, position)
+        found = self._leave(self._reached[position])
         if owner >= 0:
             self._frames.append(self._decided)
             self._attention.append(float(weights[self._owners == owner].sum()))

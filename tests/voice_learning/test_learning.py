@@ -246,7 +246,7 @@ def test_the_last_frames_of_a_single_recording_are_held_out() -> None:
     only = CodeSequence(np.arange(5), np.arange(80).reshape(20, 4), 5, 1)
     division = divided([only], 0, SearchSettings())
     assert len(division.learned[0].codes) == 15
-    assert (division.held[0].given, len(division.held[0].codes)) == (20, 20)
+    assert (division.held[0].prompt_length, len(division.held[0].codes)) == (20, 20)
     many = divided([only] * 10, 0, SearchSettings())
     assert (len(many.learned), len(many.held)) == (8, 2)
 

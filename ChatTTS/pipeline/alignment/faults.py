@@ -94,7 +94,7 @@ class FaultFinder:
         self._count = len(text.words)
         self._last = int(text.owners.max(initial=-1))
         self._heard = np.zeros(len(text.owners))
-        self._places: list[int] = []
+        self._path: list[int] = []
         self._looks: list[int] = []  # for each frame, the position with most of its attention
         self._is_away: list[bool] = []
         self._is_blind: list[bool] = []
@@ -102,18 +102,18 @@ class FaultFinder:
         self._seen = 0
         self._told = np.zeros(self._count, dtype=np.bool_)
 
-    def push(self, weights: NDArray[np.float64], place: int) -> None:
+    def push(self, weights: NDArray[np.float64], position: int) -> None:
         """Take the next frame.
 
         Args:
             weights: its attention, [columns].
-            place: its position on the path.
+            position: the one that it speaks, on the path.
         """
         look = int(weights.argmax())
         self._heard += weights
-        self._places.append(place)
+        self._path.append(position)
         self._looks.append(look)
-        self._is_away.append(abs(look - place) > 1)
+        self._is_away.append(abs(look - position) > 1)
         self._is_blind.append(float(weights.sum()) < 0.5)
 
     def new_leaps(self, limits: Limits) -> list[FrameFault]:
@@ -123,12 +123,12 @@ class FaultFinder:
         them is among :meth:`faults`.
         """
         found = list(self._leaps(limits, self._told, self._seen))
-        self._seen = len(self._places)
+        self._seen = len(self._path)
         return found
 
     def faults(self, limits: Limits) -> list[FrameFault]:
         """Return the faults of the frames so far as of a whole utterance, in order."""
-        if not self._count or not self._places:
+        if not self._count or not self._path:
             return []
         found = [
             *self._left_out(limits),
@@ -149,12 +149,12 @@ class FaultFinder:
         heard = np.bincount(self._owners[known], self._heard[known], self._count)
         # A word that the text given to the model does not have is no fault: its size is 0.
         absent = heard < limits.min_heard * sizes
-        places = np.array(self._places)
+        path = np.array(self._path)
         behind = np.flatnonzero(self._owners == self._last).max()
-        absent[self._last] |= np.count_nonzero(places > behind) < limits.min_end
+        absent[self._last] |= np.count_nonzero(path > behind) < limits.min_end
         for first, past in _runs((absent & ~leapt).tolist()):
             end = np.flatnonzero(self._owners == past - 1).max()
-            yield self._gone(first, past, int(np.searchsorted(places, end, side="right")))
+            yield self._gone(first, past, int(np.searchsorted(path, end, side="right")))
 
     def _leaps(self, limits: Limits, leapt: NDArray[np.bool_], start: int) -> Iterator[FrameFault]:
         """Yield the runs of words of which the path leaves out too many positions.
@@ -163,12 +163,12 @@ class FaultFinder:
             leapt: whether each word was left out before; the new ones are added.
             start: the frame to begin with.
         """
-        for frame in range(start, len(self._places)):
-            before, place = self._places[frame - 1] if frame else -1, self._places[frame]
-            if place - before - 1 <= limits.max_left_out:
+        for frame in range(start, len(self._path)):
+            before, position = self._path[frame - 1] if frame else -1, self._path[frame]
+            if position - before - 1 <= limits.max_left_out:
                 continue
             fresh = np.zeros(self._count, dtype=np.bool_)
-            owners = self._owners[before + 1 : place]
+            owners = self._owners[before + 1 : position]
             fresh[owners[owners >= 0]] = True
             fresh &= ~leapt
             leapt |= fresh
@@ -190,13 +190,13 @@ class FaultFinder:
         """Yield positions that last too long: those of words, and those behind the last word."""
         behind = int(np.flatnonzero(self._owners >= 0).max(initial=-1))
         start = 0
-        for end in range(1, len(self._places) + 1):
-            place = self._places[start]
-            if end < len(self._places) and self._places[end] == place:
+        for end in range(1, len(self._path) + 1):
+            position = self._path[start]
+            if end < len(self._path) and self._path[end] == position:
                 continue
-            word = int(self._owners[place])
-            may_last = place in self._tags  # such as a laugh
-            if place > behind and not may_last and end - start > limits.max_tail:
+            word = int(self._owners[position])
+            may_last = position in self._tags  # such as a laugh
+            if position > behind and not may_last and end - start > limits.max_tail:
                 yield FrameFault(FaultKind.TAIL, self._count, self._count, start, end)
             elif word >= 0 and end - start > limits.max_held:
                 yield FrameFault(FaultKind.WORDLESS, word, word + 1, start, end)
@@ -205,7 +205,7 @@ class FaultFinder:
     def _blind(self, limits: Limits) -> Iterator[FrameFault]:
         for start, end in _runs(self._is_blind):
             if end - start > limits.max_blind:
-                later = self._owners[self._places[start] :]
+                later = self._owners[self._path[start] :]
                 word = int(next((owner for owner in later if owner >= 0), self._count))
                 yield FrameFault(FaultKind.WORDLESS, word, word, start, end)
 
@@ -213,8 +213,8 @@ class FaultFinder:
 def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
     """Yield start and end of each run of true values."""
     start = 0
-    for place, flag in enumerate([*flags, False]):
+    for index, flag in enumerate([*flags, False]):
         if not flag:
-            if place > start:
-                yield start, place
-            start = place + 1
+            if index > start:
+                yield start, index
+            start = index + 1

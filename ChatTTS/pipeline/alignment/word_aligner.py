@@ -67,9 +67,9 @@ class MonotonePath:
     """
 
     def __init__(self, columns: int) -> None:
-        self._places = np.arange(columns)
+        self._positions = np.arange(columns)
         # The cost of leaving out all positions before each one.
-        self._costs: NDArray[np.float64] = _SKIP * self._places.astype(np.float64)
+        self._costs: NDArray[np.float64] = _SKIP * self._positions.astype(np.float64)
         # The path begins at the first position, or pays for those that it leaves out.
         self._scores: NDArray[np.float64] = -self._costs
         # For each position, the best path to it: the positions of the undecided frames, a ring.
@@ -82,8 +82,8 @@ class MonotonePath:
         self._best = np.zeros(columns)
         self._moved = np.full(columns, -np.inf)
         self._flags = np.zeros(columns, dtype=np.bool_)
-        self._sources = np.zeros(columns, dtype=self._places.dtype)
-        self._back = np.zeros(columns, dtype=self._places.dtype)
+        self._sources = np.zeros(columns, dtype=self._positions.dtype)
+        self._back = np.zeros(columns, dtype=self._positions.dtype)
 
     def push(self, weights: NDArray[np.float64]) -> list[int]:
         """Take the attention of the next frames, [frames, columns].
@@ -96,7 +96,7 @@ class MonotonePath:
             if self._frames:
                 self._move()
             self._scores += gains
-            self._paths[:, self._frames % (LAG + 1)] = self._places
+            self._paths[:, self._frames % (LAG + 1)] = self._positions
             self._frames += 1
             self._undecided += 1
             if self._undecided > LAG:
@@ -129,11 +129,11 @@ class MonotonePath:
         np.add(scores, self._costs, out=lifted)
         np.maximum.accumulate(lifted, out=best)
         np.greater_equal(lifted, best, out=stays)
-        np.multiply(self._places, stays, out=sources)
+        np.multiply(self._positions, stays, out=sources)
         np.maximum.accumulate(sources[:-1], out=back[1:])
         np.subtract(best[:-1], self._costs[:-1], out=moved[1:])
         np.greater_equal(scores, moved, out=stays)
-        np.copyto(back, self._places, where=stays)
+        np.copyto(back, self._positions, where=stays)
         np.maximum(scores, moved, out=scores)
         # With this mode, NumPy needs no copy of its output.
         np.take(self._paths, back, axis=0, out=self._spare_paths, mode="clip")
@@ -171,19 +171,19 @@ class WordAligner:
         """
         weights = combine_heads(attention[:, :, -len(self._owners) :].astype(np.float64))
         self._waiting.extend(weights)
-        return [word for place in self._path.push(weights) for word in self._decide(place)]
+        return [word for position in self._path.push(weights) for word in self._decide(position)]
 
     def flush(self) -> list[WordFrames]:
         """Return the rest of the words: the utterance has ended."""
-        found = [word for place in self._path.flush() for word in self._decide(place)]
+        found = [word for position in self._path.flush() for word in self._decide(position)]
         return found + self._leave(self._count)
 
-    def _decide(self, place: int) -> list[WordFrames]:
+    def _decide(self, position: int) -> list[WordFrames]:
         """Take the position of the next frame; return the words that are over before it."""
-        weights, owner = self._waiting.popleft(), self._owners[place]
+        weights, owner = self._waiting.popleft(), self._owners[position]
         if self._finder is not None:
-            self._finder.push(weights, place)
-        found = self._leave(self._reached[place])
+            self._finder.push(weights, position)
+        found = self._leave(self._reached[position])
         if owner >= 0:
             self._frames.append(self._decided)
             self._attention.append(weights)

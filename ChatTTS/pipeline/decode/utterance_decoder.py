@@ -58,7 +58,7 @@ class UtteranceDecoder:
         finish: how the utterance ended; ``None`` while frames are coming.
         is_complete: whether all samples have gone out.
         frames: number of frames that came.
-        given: number of samples that went out.
+        emitted: number of samples that went out.
 
     Raises:
         ConfigError: the vocoder cannot compute in pieces.
@@ -79,7 +79,7 @@ class UtteranceDecoder:
         self.finish: FinishReason | None = None
         self.is_complete = False
         self.frames = 0
-        self.given = 0
+        self.emitted = 0
         self._fresh: deque[Tensor] = deque()
         self._taken = 0
         self._final = 0
@@ -123,7 +123,7 @@ class UtteranceDecoder:
             return 0.0
         if self._next_early is not None:
             return 0.0 if self.frames >= self._next_early[0] else None
-        ready = self.synthesizer.final(self.frames) - self.given
+        ready = self.synthesizer.final(self.frames) - self.emitted
         return self.schedule.wait(ready, self.frames - self._taken, self.frames)
 
     def next(self, max_frames: int) -> DecodeChunk:
@@ -165,10 +165,10 @@ class UtteranceDecoder:
         if decoded.early is not None:
             assert provisional is not None
             samples, until = np.concatenate([samples, provisional.numpy()]), decoded.early
-        out = samples[self.given - start : until - start]  # all earlier final samples went out
+        out = samples[self.emitted - start : until - start]  # all earlier final samples went out
         if len(out):
             out = self._fade(out)
-            self.given += len(out)
+            self.emitted += len(out)
         if decoded.early is not None:
             self._fade = CrossFade(samples[until - start :][: self._fade_samples])
         if decoded.last:

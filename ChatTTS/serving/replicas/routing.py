@@ -32,7 +32,7 @@ def sample_key(job: object) -> str | None:
 
 
 class Routes(Generic[R]):
-    """Chooses replicas, and remembers the running requests and the place of each sample.
+    """Chooses replicas, and remembers the running requests and the replica that has each sample.
 
     A choice counts at once: of many requests that come together, each sees the ones before it.
 
@@ -49,7 +49,7 @@ class Routes(Generic[R]):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._slack, self._draw, self._clock = slack, draw or random.Random(), clock
-        self._places: LRU[str, R] = LRU(_SAMPLES_KEPT)
+        self._affinity: LRU[str, R] = LRU(_SAMPLES_KEPT)
         # For each request its replica, and the time until which that is believed.
         self._going: dict[str, tuple[R, float]] = {}
 
@@ -70,11 +70,11 @@ class Routes(Generic[R]):
         loads = self._loads(told)
         two = self._draw.sample(list(replicas), min(2, len(replicas)))
         two.sort(key=lambda replica: loads[replica])
-        place = None if sample is None else self._places.get(sample)
-        if place is not None and place in replicas:
+        preferred = None if sample is None else self._affinity.get(sample)
+        if preferred is not None and preferred in replicas:
             least = min(loads[replica] for replica in replicas)
-            if loads[place] <= least + self._slack:
-                two = [place, *(replica for replica in two if replica != place)]
+            if loads[preferred] <= least + self._slack:
+                two = [preferred, *(replica for replica in two if replica != preferred)]
         self._going[request] = two[0], self._clock() + _CHOICE_SECONDS
         return two
 
@@ -82,7 +82,7 @@ class Routes(Generic[R]):
         """Note that a request went to a replica."""
         self._going[request] = replica, math.inf
         if sample is not None:
-            self._places.put(sample, replica)
+            self._affinity.put(sample, replica)
 
     def done(self, request: str) -> None:
         """Note that a request has ended."""

@@ -29,7 +29,7 @@ class CharacterTimes:
     def __init__(self, speed: float) -> None:
         self._speed = speed
         self._text = ""
-        self._given = 0  # characters
+        self._sent = 0  # characters
         self._end = 0.0
 
     def append(self, text: str) -> None:
@@ -54,12 +54,12 @@ class CharacterTimes:
 
     def _take(self, until: int, end: float) -> list[TimedCharacter]:
         """Return the characters before ``until``; they share the time up to ``end``."""
-        characters = self._text[self._given : until]
+        characters = self._text[self._sent : until]
         begin, end = self._end, max(self._end, end)
         self._end = end
         if not characters:
             return []
-        self._given += len(characters)
+        self._sent += len(characters)
         each = (end - begin) / len(characters)
         return [
             TimedCharacter(character, begin + number * each, begin + (number + 1) * each)

@@ -62,7 +62,7 @@ class ScriptJobs:
         self._opening = asyncio.Lock()
         lines = min(self._limits.script_lines, max(1, self._limits.running // 2))
         self._side_by_side = lines
-        self._places = asyncio.Semaphore(lines)
+        self._slots = asyncio.Semaphore(lines)
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="script_reading")
         self._keepers = ThreadPoolExecutor(_KEEPERS, thread_name_prefix="script_keeping")
         self._speakers = ThreadPoolExecutor(
@@ -268,7 +268,7 @@ class ScriptJobs:
     # -- speaking ----------------------------------------------------------------------------
 
     def _fill(self) -> None:
-        """Begin waiting jobs while there are places; clients take turns."""
+        """Begin waiting jobs while there are free slots; clients take turns."""
         while not (self._is_closed or self._service.ends):
             running = Counter(job.client for job in self._jobs.values() if job.state == RUNNING)
             waiting = [job for job in self._jobs.values() if job.state == QUEUED]
@@ -281,7 +281,7 @@ class ScriptJobs:
     async def _run(self, job: ScriptJob) -> None:
         loop, store = asyncio.get_running_loop(), self._store
         assert store is not None
-        voice = ServiceVoice(self._service, loop, self._places, job.warn)
+        voice = ServiceVoice(self._service, loop, self._slots, job.warn)
         failed = [
             other
             for other in self._jobs.values()

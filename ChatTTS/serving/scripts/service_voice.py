@@ -24,7 +24,7 @@ from ..requests.request import SpeechRequest
 from ..speech.service import SpeechService
 
 _POLL = 0.1  # seconds between looks at the event that ends a line
-_LONGEST_PAUSE = 5.0  # seconds between two attempts to get a place in the queue
+_LONGEST_PAUSE = 5.0  # seconds between two attempts to get a ticket of the queue
 _SHORTEST_PAUSE = 0.5
 # Attempts of one line while the server goes on and its engine does not answer.
 _MOST_FAILURES = 20
@@ -39,7 +39,7 @@ class ServiceVoice(AttemptingVoice):
     Args:
         service: speaks.
         loop: of the service.
-        places: lines of all scripts that may be spoken at a time.
+        slots: lines of all scripts that may be spoken at a time.
         warn: called with each warning, which names its line; in any thread.
     """
 
@@ -47,11 +47,11 @@ class ServiceVoice(AttemptingVoice):
         self,
         service: SpeechService,
         loop: asyncio.AbstractEventLoop,
-        places: asyncio.Semaphore,
+        slots: asyncio.Semaphore,
         warn: Callable[[str], None],
     ) -> None:
         super().__init__(warn)
-        self._service, self._loop, self._places = service, loop, places
+        self._service, self._loop, self._slots = service, loop, slots
 
     def attempt(
         self, planned: PlannedLine, stop: threading.Event, which: Attempt
@@ -138,7 +138,7 @@ class ServiceVoice(AttemptingVoice):
     ) -> SpokenLine | None:
         """Return the speech of a request; ``None`` if the server ends."""
         failures = 0
-        async with self._places:
+        async with self._slots:
             while True:
                 try:
                     return await self._spoken_once(planned, request, tells=tells)

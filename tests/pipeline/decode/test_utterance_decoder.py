@@ -122,7 +122,7 @@ def decoded(
     assert decoder.frames == count
     joined: np.ndarray = np.concatenate(samples)
     assert joined.dtype == np.float32
-    assert decoder.given == len(joined) == own.synthesizer.length(count)
+    assert decoder.emitted == len(joined) == own.synthesizer.length(count)
     return joined
 
 

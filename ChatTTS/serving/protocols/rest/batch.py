@@ -104,15 +104,15 @@ class _SpeechBatch:
         self._continues = not service.admission.draining
         # At most as many items at a time as one client may have waiting: otherwise the batch would
         # use up its own limit.
-        self._places = asyncio.Semaphore(min(limits.running, limits.waiting_per_client))
+        self._slots = asyncio.Semaphore(min(limits.running, limits.waiting_per_client))
 
     async def results(self) -> AsyncGenerator[BatchResult, None]:
         """Yield the result of each item when it is done; closing the generator ends the others."""
         send, receive = anyio.create_memory_object_stream[BatchResult](0)
 
         async def work(index: int, item: BatchItem) -> None:
-            # The place is held until the result is taken, so that results do not pile up.
-            async with self._places:
+            # The slot is held until the result is taken, so that results do not pile up.
+            async with self._slots:
                 await send.send(await self._result(index, item))
 
         with self._service.hold():

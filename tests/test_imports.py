@@ -47,7 +47,7 @@ LAZY = ("ChatTTS", "ChatTTS.utils")
 HELPERS = within(
     "ChatTTS.utils",
     "base16384 folders folder_lock lazy_names lru machine progress process_hooks "
-    "fair_lock locks kept_files untrusted ray_environment ray_cluster",
+    "fair_lock locks cache_files untrusted ray_environment ray_cluster",
 )
 RULES = [
     Rule(
@@ -56,7 +56,7 @@ RULES = [
             *within("ChatTTS", "text audio config params errors version coexistence"),
             *within(
                 "ChatTTS.utils",
-                "folders lazy_names lru machine progress locks kept_files untrusted",
+                "folders lazy_names lru machine progress locks cache_files untrusted",
             ),
         ),
         ("torch", "torchaudio", "vocos", "transformers"),

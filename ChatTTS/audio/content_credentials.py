@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import AudioError, ConfigError, printable
-from ..utils.kept_files import writing_whole
+from ..utils.cache_files import atomic_write
 from ..utils.untrusted import LONGEST_FILE, open_regular, read_bytes
 from ..version import __version__
 from .mark import SOURCE_TYPE, Mark, today
@@ -105,7 +105,7 @@ def sign(path: StrPath, credentials: Credentials, mark: Mark | None = None) -> N
             c2pa.Signer.from_info(c2pa.C2paSignerInfo(algorithm, chain, key, None)) as signer,
             c2pa.Builder(json.dumps(_definition(mark))) as builder,
             open_regular(path, LONGEST_FILE) as source,
-            writing_whole(path) as signed,
+            atomic_write(path) as signed,
         ):
             builder.sign(signer, media_type, source, signed)
     except c2pa.C2paError as error:

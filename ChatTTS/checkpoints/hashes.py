@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from ..config import published_facts
 from ..errors import AssetError
-from ..utils.kept_files import KeptFolder
+from ..utils.cache_files import CacheFolder
 from ..utils.progress import Bar
 from ..utils.untrusted import LONGEST_FILE, LONGEST_JSON, open_regular, parse_json
 from .assets import AssetFolder
@@ -193,7 +193,7 @@ def _remembered(path: Path, memory: dict[str, list[Any]], bar: Bar) -> str:
 def _recall() -> dict[str, list[Any]]:
     """Read the known hashes: path to [bytes, time of change in ns, sha256]."""
     try:
-        with KeptFolder(_FOLDER).reading(_FILE) as file:
+        with CacheFolder(_FOLDER).reading(_FILE) as file:
             memory = parse_json(file.read(LONGEST_JSON).decode("utf-8"))
         return {path: [size, time, str(found)] for path, (size, time, found) in memory.items()}
     except (OSError, ValueError, TypeError, AttributeError):
@@ -204,7 +204,7 @@ def _remember(memory: dict[str, list[Any]]) -> None:
     """Write the hashes of files that still exist; failing to write them is no error."""
     kept = {path: entry for path, entry in memory.items() if os.path.exists(path)}
     try:
-        with KeptFolder(_FOLDER).writing(_FILE) as file:
+        with CacheFolder(_FOLDER).writing(_FILE) as file:
             file.write(json.dumps(kept, indent=1).encode("utf-8"))
     except OSError as error:
         logger.info("the hashes cannot be saved: %s", error)

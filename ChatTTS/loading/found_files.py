@@ -22,7 +22,7 @@ from ..errors import AssetError, ConfigError, shown
 from ..pipeline.alignment.head_scores import HeadChoice, Score
 from ..pipeline.lazy_value import LazyValue
 from ..pipeline.speech_lengths import Pace, SpeechLengths
-from ..utils.kept_files import KeptFolder, writing_whole
+from ..utils.cache_files import CacheFolder, atomic_write
 from ..utils.untrusted import LONGEST_JSON, parse_json, read_json
 from ..weights.fingerprint import fingerprint
 from ..weights.tensor_file import TensorFile
@@ -73,12 +73,12 @@ class _File(Generic[T]):
         text = json.dumps(content, indent=1).encode("utf-8") + b"\n"
         if self._is_own and os.access(self.path.parent, os.W_OK):
             try:
-                with writing_whole(self.path) as file:
+                with atomic_write(self.path) as file:
                     file.write(text)
                 return self.path
             except OSError as error:
                 logger.info("%s cannot be written: %s", self.path, error)
-        folder = KeptFolder(self.folder)
+        folder = CacheFolder(self.folder)
         try:
             name = self._cached_name()
             with folder.writing(name) as file:
@@ -105,7 +105,7 @@ class _File(Generic[T]):
 
     def _read_cached(self) -> T | None:
         """Return what is in the cache folder; without a usable file there, ``None``."""
-        folder = KeptFolder(self.folder)
+        folder = CacheFolder(self.folder)
         path = folder.path
         try:
             if not folder.names():

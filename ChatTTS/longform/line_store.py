@@ -15,7 +15,7 @@ import numpy as np
 from ..audio.samples import Samples
 from ..errors import AudioError
 from ..pipeline.results import Word
-from ..utils.kept_files import UNFINISHED, remove_unfinished, writing_whole
+from ..utils.cache_files import UNFINISHED, atomic_write, remove_unfinished
 
 _MAGIC = b"chattts-line-1 "
 _ENDING = ".line"
@@ -89,7 +89,7 @@ class LineStore:
         samples = spoken.samples.astype("<f4", copy=False).tobytes()
         digest = hashlib.sha256(head)
         digest.update(samples)
-        with self._explained("takes no more lines"), writing_whole(self._path(key)) as file:
+        with self._explained("takes no more lines"), atomic_write(self._path(key)) as file:
             file.write(_MAGIC + digest.hexdigest().encode() + b"\n" + head)
             file.write(samples)
         self._whole.add(key)

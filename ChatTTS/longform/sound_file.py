@@ -20,7 +20,7 @@ from ..audio.pcm import to_int16
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..audio.wavstream import WavWriter
 from ..errors import AudioError
-from ..utils.kept_files import remove_unfinished, writing_whole
+from ..utils.cache_files import atomic_write, remove_unfinished
 from .cover import picture_size
 
 _PICTURE = 3  # the front cover, in FLAC and Ogg
@@ -139,7 +139,7 @@ class SoundFile:
         # A killed run leaves its unfinished file here; after an hour no run can still write it.
         remove_unfinished(self._path.parent)
         try:
-            file = self._stack.enter_context(writing_whole(self._path))
+            file = self._stack.enter_context(atomic_write(self._path))
             kind = _KINDS.get(self._path.suffix.lower())
             if kind is None:
                 writer = WavWriter(file, mark=self._mark or False)

@@ -20,8 +20,8 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.loading import found_files
 from ChatTTS.loading.found_files import stored_heads
 from ChatTTS.pipeline.alignment.head_scores import HeadChoice, Score, ScoredHead
+from ChatTTS.utils.cache_files import CacheFolder
 from ChatTTS.utils.folders import cache_folder
-from ChatTTS.utils.kept_files import KeptFolder
 
 from ..support.places import DATA
 
@@ -100,11 +100,11 @@ def test_a_disk_that_refuses_is_no_error(
     def full(*_: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(found_files, "writing_whole", full)
+    monkeypatch.setattr(found_files, "atomic_write", full)
     path = keep(folder)
     assert path is not None
     assert path.parent == cache_folder() / "heads"
-    monkeypatch.setattr(KeptFolder, "writing", full)
+    monkeypatch.setattr(CacheFolder, "writing", full)
     assert keep(folder) is None
     assert "No space left" in caplog.text
 

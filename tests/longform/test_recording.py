@@ -30,7 +30,7 @@ from ChatTTS.longform.script import ScriptError
 from ChatTTS.longform.settings import Loudness, Pauses, ReadSettings, Role, read_roles
 from ChatTTS.pipeline.results import Word
 from ChatTTS.text import Lexicon
-from ChatTTS.utils.kept_files import writing_whole
+from ChatTTS.utils.cache_files import atomic_write
 
 from ..support.chat_tools import LIVELY
 from ..support.longform_tools import Speaks, tone
@@ -189,14 +189,14 @@ def test_a_damaged_line_is_spoken_again(standard: Chat, infer: Speaks, tmp_path:
 def test_a_full_disk_loses_nothing(
     standard: Chat, infer: Speaks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = writing_whole
+    write = atomic_write
 
     def full(path: Path) -> Any:
         if len(infer.said) > 2:
             raise OSError(28, "No space left on device")
         return write(path)
 
-    monkeypatch.setattr(line_store, "writing_whole", full)
+    monkeypatch.setattr(line_store, "atomic_write", full)
     script = parse_script(BOOK, "a.md", "markdown")
     with pytest.raises(AudioError, match=r"No space left.*not lost"):
         list(standard.read(script, SETTINGS, folder=tmp_path))

@@ -8,7 +8,7 @@ import os
 import torch
 
 from ...errors import ConfigError
-from ...utils.kept_files import KeptFolder
+from ...utils.cache_files import CacheFolder
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def keep_triton_kernels() -> None:
     if os.environ.get(VARIABLE) or not torch.cuda.is_available():
         return
     try:
-        folder = KeptFolder("triton")
+        folder = CacheFolder("triton")
         folder.make()
     except (OSError, ConfigError) as error:
         logger.info("Triton keeps its kernels where it does by itself: %s", error)

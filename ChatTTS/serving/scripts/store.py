@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ...errors import ConfigError
 from ...longform.line_store import LineStore, SpokenLine
+from ...utils.cache_files import UNFINISHED, atomic_write
 from ...utils.folder_lock import FolderLock
-from ...utils.kept_files import UNFINISHED, writing_whole
 from ...utils.locks import new_lock
 from ...utils.untrusted import read_bytes
 from ..errors import StorageError, UnavailableError
@@ -72,7 +72,7 @@ class JobStore:
 
     def save_uptime(self) -> None:
         """Keep the uptime for the next server; raises OSError as :meth:`create`."""
-        with writing_whole(self.folder / _UPTIME, durable=False) as file:
+        with atomic_write(self.folder / _UPTIME, durable=False) as file:
             file.write(repr(self.uptime).encode())
 
     def load(self) -> list[ScriptJob]:
@@ -113,7 +113,7 @@ class JobStore:
         folder = self._of(job)
         folder.mkdir(mode=0o700)
         try:
-            with writing_whole(folder / _SOURCE) as file:
+            with atomic_write(folder / _SOURCE) as file:
                 file.write(source.data)
             self.save(job)
         except BaseException:
@@ -125,7 +125,7 @@ class JobStore:
         """Keep the record of a job that is not deleted; raises OSError as :meth:`create`."""
         with self._records:
             if not job.is_deleted:
-                with writing_whole(self._of(job) / _RECORD) as file:
+                with atomic_write(self._of(job) / _RECORD) as file:
                     file.write(job.to_json().encode("utf-8"))
 
     def source(self, job: ScriptJob, most: int) -> ScriptSource:

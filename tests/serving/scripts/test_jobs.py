@@ -369,7 +369,7 @@ def test_a_full_disk_is_told_without_its_paths(
     def full(path: Path) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(line_store, "writing_whole", full)
+    monkeypatch.setattr(line_store, "atomic_write", full)
     told = settled(server, post(server, "Hello there.").json()["id"])
     assert (told["state"], told["error"]["code"]) == ("failed", "storage_failed")
     assert "the disk is full" in told["error"]["message"]

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from ....utils.kept_files import UNFINISHED, KeptFolder, UnsafeFileError, remove_unfinished
+from ....utils.cache_files import UNFINISHED, CacheFolder, UnsafeFileError, remove_unfinished
 from ....utils.progress import announce, progress
 from ...devices import instruction_sets
 from .delivered import DamagedError, delivered, sources
@@ -84,7 +84,7 @@ def library(source: str = KERNELS, *, anew: bool = False) -> Library:
     if not anew and (brought := _delivered()) is not None:
         return brought
     compiler = _compiler()
-    name, folder = _name(compiler, source), KeptFolder("kernels")
+    name, folder = _name(compiler, source), CacheFolder("kernels")
     found, trouble = (None, []) if anew else _kept(folder, name)
     if found is not None:
         return found
@@ -123,7 +123,7 @@ def _name(compiler: list[str], source: str = KERNELS) -> str:
     return hashlib.sha256(about.encode()).hexdigest()[:24]
 
 
-def _kept(folder: KeptFolder, name: str) -> tuple[Library | None, list[str]]:
+def _kept(folder: CacheFolder, name: str) -> tuple[Library | None, list[str]]:
     """Return an intact kept library, if there is one, and what is wrong with others of its name."""
     trouble = []
     try:
@@ -142,7 +142,7 @@ def _kept(folder: KeptFolder, name: str) -> tuple[Library | None, list[str]]:
     return None, trouble
 
 
-def _keep(folder: KeptFolder, name: str, code: bytes) -> Path:
+def _keep(folder: CacheFolder, name: str, code: bytes) -> Path:
     kept = _file_name(name, code)
     with folder.writing(kept) as file:
         file.write(code)
@@ -152,7 +152,7 @@ def _keep(folder: KeptFolder, name: str, code: bytes) -> Path:
     return folder.path / kept
 
 
-def _files(folder: KeptFolder, name: str) -> list[str]:
+def _files(folder: CacheFolder, name: str) -> list[str]:
     return [file for file in folder.names() if file.startswith(f"{name}-")]
 
 
@@ -212,7 +212,7 @@ def _machine() -> str:
     return "\n".join(about)
 
 
-def _compile(command: list[str], source: str, folder: KeptFolder) -> bytes:
+def _compile(command: list[str], source: str, folder: CacheFolder) -> bytes:
     """Compile a library and return its content."""
     if source == KERNELS:
         announce(
@@ -232,7 +232,7 @@ def _compile(command: list[str], source: str, folder: KeptFolder) -> bytes:
         raise BuildError(f"{command[0]} could not make the CPU kernels ({error})") from error
 
 
-def _work_folder(folder: KeptFolder) -> tempfile.TemporaryDirectory[str]:
+def _work_folder(folder: CacheFolder) -> tempfile.TemporaryDirectory[str]:
     """Make a folder for this process alone, among temporary ones or in the cache.
 
     Raises:
@@ -257,7 +257,7 @@ def _work_folder(folder: KeptFolder) -> tempfile.TemporaryDirectory[str]:
     raise OSError("; ".join(reasons))
 
 
-def _made(folder: KeptFolder) -> Path:
+def _made(folder: CacheFolder) -> Path:
     folder.make()
     return folder.path
 

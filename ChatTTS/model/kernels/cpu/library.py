@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....errors import ConfigError
-from ....utils.kept_files import UNFINISHED
+from ....utils.cache_files import UNFINISHED
 from ....utils.machine import checked_threads
 from ...devices.instruction_sets import allows_amx
 from . import build

@@ -24,7 +24,7 @@ from numpy.linalg import _umath_linalg  # some shared library that is at hand
 from ChatTTS.model.kernels.cpu import build, library
 from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.model.velocity.layers import Llama
-from ChatTTS.utils.kept_files import KeptFolder
+from ChatTTS.utils.cache_files import CacheFolder
 
 from ....support.file_tools import give_to_another_user
 from ....support.native_tools import COPY, Workshop, assert_falls_back, load, run_python
@@ -118,7 +118,7 @@ def test_kernels_of_a_system_without_files_in_memory(
     else:
         monkeypatch.setattr(os, "memfd_create", refuse, raising=False)
     assert library.load().chattts_build()
-    monkeypatch.setattr(KeptFolder, "_check", refuse)  # nor where kernels may be kept
+    monkeypatch.setattr(CacheFolder, "_check", refuse)  # nor where kernels may be kept
     assert library.load().chattts_build()
 
 
@@ -162,7 +162,7 @@ def test_a_cache_folder_of_another_user(
 def test_what_is_kept_by_another_system(workshop: Workshop) -> None:
     """A whole library that this system cannot load is compiled anew once, and kept."""
     other = Path(_umath_linalg.__file__).read_bytes()
-    build._keep(KeptFolder("kernels"), build._name(build._compiler()), other)
+    build._keep(CacheFolder("kernels"), build._name(build._compiler()), other)
     for _ in range(2):
         assert library.load().chattts_build()
     assert workshop.runs == 1

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from .....errors import OutOfThreadsError
-from .....utils.kept_files import KeptFolder, UnsafeFileError
+from .....utils.cache_files import CacheFolder, UnsafeFileError
 from .....utils.process_hooks import finish_before_exit, start_thread
 from .....weights.fingerprint import PageChecksum
 
@@ -68,7 +68,7 @@ class PackedFile:
 
     def __init__(
         self,
-        folder: KeptFolder,
+        folder: CacheFolder,
         name: str,
         sections: tuple[tuple[int, int], ...],
         ranks: int = 1,

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from .....errors import OutOfThreadsError
-from .....utils.kept_files import KeptFolder
+from .....utils.cache_files import CacheFolder
 from .....utils.progress import progress
 from .....weights.fingerprint import PageChecksum, fingerprint
 from ....kernels.cpu.library import ALIGNMENT, Team
@@ -198,7 +198,7 @@ def _layers(source: _Source) -> Iterator[tuple[int, LayerWeights]]:
 
 def _file(team: Team, source: _Source, layout: _Layout) -> PackedFile | None:
     """Return the place of the weights' file; None where no file can be kept."""
-    folder = KeptFolder("packed")
+    folder = CacheFolder("packed")
     try:
         folder.remove_unfinished()
         # The kernels' name identifies the compiler and the machine as well.

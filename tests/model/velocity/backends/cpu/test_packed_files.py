@@ -12,7 +12,7 @@ import pytest
 
 from ChatTTS.model.kernels.cpu.library import Team
 from ChatTTS.model.velocity.backends.cpu import packing
-from ChatTTS.utils.kept_files import UNFINISHED
+from ChatTTS.utils.cache_files import UNFINISHED
 from ChatTTS.weights.fingerprint import PageChecksum
 
 from .....support.mutation import changed_bytes

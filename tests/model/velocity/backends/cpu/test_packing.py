@@ -23,7 +23,7 @@ from ChatTTS.model.kernels.cpu.library import Team
 from ChatTTS.model.llama.shard import Shard
 from ChatTTS.model.llama.weights import LlamaFile
 from ChatTTS.model.velocity.backends.cpu import packed_files, packing
-from ChatTTS.utils.kept_files import UNFINISHED
+from ChatTTS.utils.cache_files import UNFINISHED
 from ChatTTS.weights.fingerprint import PageChecksum, fingerprint
 from ChatTTS.weights.tensor_file import TensorFile
 

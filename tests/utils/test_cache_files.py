@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ChatTTS.utils.kept_files import UNFINISHED, KeptFolder, UnsafeFileError, UnsafeFolderError
+from ChatTTS.utils.cache_files import UNFINISHED, CacheFolder, UnsafeFileError, UnsafeFolderError
 
 from ..support.file_tools import give_to_another_user
 
@@ -16,18 +16,18 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="owners and modes are
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptFolder:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CacheFolder:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return KeptFolder("things")
+    return CacheFolder("things")
 
 
-def write(folder: KeptFolder, name: str, content: bytes = b"content", mode: int = 0o644) -> Path:
+def write(folder: CacheFolder, name: str, content: bytes = b"content", mode: int = 0o644) -> Path:
     with folder.writing(name, mode) as file:
         file.write(content)
     return folder.path / name
 
 
-def read(folder: KeptFolder, name: str) -> bytes:
+def read(folder: CacheFolder, name: str) -> bytes:
     with folder.reading(name) as file:
         return file.read()
 
@@ -36,7 +36,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_written_is_read(folder: KeptFolder) -> None:
+def test_what_is_written_is_read(folder: CacheFolder) -> None:
     assert folder.names() == []
     assert not folder.path.exists()
     with pytest.raises(FileNotFoundError):
@@ -51,7 +51,7 @@ def test_what_is_written_is_read(folder: KeptFolder) -> None:
     assert folder.names() == ["b"]
 
 
-def test_an_error_leaves_what_was_there(folder: KeptFolder) -> None:
+def test_an_error_leaves_what_was_there(folder: CacheFolder) -> None:
     write(folder, "a", b"before")
 
     def fail(error: type[BaseException]) -> None:
@@ -70,7 +70,7 @@ def test_an_error_leaves_what_was_there(folder: KeptFolder) -> None:
 
 
 def test_the_file_reaches_the_disk_before_its_name(
-    folder: KeptFolder, monkeypatch: pytest.MonkeyPatch
+    folder: CacheFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced = []
 
@@ -84,7 +84,7 @@ def test_the_file_reaches_the_disk_before_its_name(
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o022, 0o077])
-def test_no_umask_lets_others_write(folder: KeptFolder, umask: int) -> None:
+def test_no_umask_lets_others_write(folder: CacheFolder, umask: int) -> None:
     before = os.umask(umask)
     try:
         path, secret = write(folder, "a"), write(folder, "b", mode=0o600)
@@ -95,7 +95,7 @@ def test_no_umask_lets_others_write(folder: KeptFolder, umask: int) -> None:
     assert mode(folder.path) == mode(folder.path.parent) == 0o755 & ~umask
 
 
-def test_folders_that_a_generous_umask_made_are_closed(folder: KeptFolder) -> None:
+def test_folders_that_a_generous_umask_made_are_closed(folder: CacheFolder) -> None:
     folder.path.mkdir(parents=True)
     for path in (folder.path, folder.path.parent):
         path.chmod(0o777)
@@ -105,7 +105,7 @@ def test_folders_that_a_generous_umask_made_are_closed(folder: KeptFolder) -> No
 
 @pytest.mark.parametrize("which", ["folder", "parent"])
 def test_a_folder_of_another_user(
-    folder: KeptFolder, monkeypatch: pytest.MonkeyPatch, which: str
+    folder: CacheFolder, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     write(folder, "a")
     place = folder.path if which == "folder" else folder.path.parent
@@ -117,7 +117,7 @@ def test_a_folder_of_another_user(
 
 
 def test_a_folder_whose_mode_cannot_be_set(
-    folder: KeptFolder, monkeypatch: pytest.MonkeyPatch
+    folder: CacheFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some disks ignore modes, such as Windows disks: their files have no visible owner."""
     write(folder, "a")
@@ -127,7 +127,9 @@ def test_a_folder_whose_mode_cannot_be_set(
         read(folder, "a")
 
 
-def test_a_folder_of_the_administrator(folder: KeptFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_the_administrator(
+    folder: CacheFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A container's image may bring the cache, while its user has an arbitrary number."""
     path = write(folder, "a")
     if path.stat().st_uid != 0:
@@ -136,7 +138,7 @@ def test_a_folder_of_the_administrator(folder: KeptFolder, monkeypatch: pytest.M
     assert read(folder, "a") == b"content"
 
 
-def test_a_file_of_another_user(folder: KeptFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_user(folder: CacheFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(folder, "a")
     if os.geteuid() != 0:
         pytest.skip("only the administrator can give files away")
@@ -146,14 +148,14 @@ def test_a_file_of_another_user(folder: KeptFolder, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("bits", [0o020, 0o002])
-def test_a_file_that_others_may_write(folder: KeptFolder, bits: int) -> None:
+def test_a_file_that_others_may_write(folder: CacheFolder, bits: int) -> None:
     path = write(folder, "a")
     path.chmod(0o644 | bits)
     with pytest.raises(UnsafeFileError, match="may be written by other users"):
         read(folder, "a")
 
 
-def test_what_is_no_file(folder: KeptFolder) -> None:
+def test_what_is_no_file(folder: CacheFolder) -> None:
     path = write(folder, "a")
     (folder.path / "link").symlink_to(path)
     os.mkfifo(folder.path / "pipe")
@@ -163,7 +165,7 @@ def test_what_is_no_file(folder: KeptFolder) -> None:
             read(folder, name)
 
 
-def test_a_folder_behind_a_link(folder: KeptFolder, tmp_path: Path) -> None:
+def test_a_folder_behind_a_link(folder: CacheFolder, tmp_path: Path) -> None:
     """Machines with small homes have such links to larger disks."""
     (tmp_path / "large").mkdir()
     (tmp_path / "cache").symlink_to(tmp_path / "large")
@@ -173,7 +175,7 @@ def test_a_folder_behind_a_link(folder: KeptFolder, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("which", ["folder", "parent"])
 def test_a_link_of_another_user_to_a_folder_of_ours(
-    folder: KeptFolder, tmp_path: Path, which: str
+    folder: CacheFolder, tmp_path: Path, which: str
 ) -> None:
     """Who may write in the cache folder's parent could have files written, and modes changed."""
     if os.geteuid() != 0:
@@ -197,7 +199,7 @@ def test_a_link_of_another_user_to_a_folder_of_ours(
     assert [path.name for path in target.rglob("*") if path.is_file()] == ["a"]
 
 
-def test_what_was_left_is_removed_once_it_is_old(folder: KeptFolder, tmp_path: Path) -> None:
+def test_what_was_left_is_removed_once_it_is_old(folder: CacheFolder, tmp_path: Path) -> None:
     kept = write(folder, "a")
     outside = tmp_path / "outside"
     outside.write_text("stays")
@@ -213,7 +215,7 @@ def test_what_was_left_is_removed_once_it_is_old(folder: KeptFolder, tmp_path: P
     assert outside.exists()
 
 
-def test_what_others_left_stays(folder: KeptFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_others_left_stays(folder: CacheFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Temporary folders are shared."""
     folder.make()
     path = folder.path / f"{UNFINISHED}of-another"

@@ -36,7 +36,7 @@ class UnsafeFolderError(OSError):
     """Raised for a folder that another user may have filled; the message has the remedy."""
 
 
-class KeptFolder:
+class CacheFolder:
     """A folder inside the cache folder, and the files in it.
 
     A folder or file counts as ours if this process's user or the administrator owns it and no other
@@ -103,14 +103,14 @@ class KeptFolder:
 
         Args:
             mode: the file's permissions, less those that the umask removes.
-            durable: see :func:`writing_whole`.
+            durable: see :func:`atomic_write`.
 
         Raises:
             OSError: there is no space or no permission, or the folder is not ours.
         """
         self.make()
         self.remove_unfinished()
-        with writing_whole(self.path / name, mode, durable) as file:
+        with atomic_write(self.path / name, mode, durable) as file:
             yield file
 
     def make(self) -> None:
@@ -153,7 +153,7 @@ class KeptFolder:
 
 
 @contextmanager
-def writing_whole(target: Path, mode: int = 0o644, durable: bool = True) -> Iterator[BinaryIO]:
+def atomic_write(target: Path, mode: int = 0o644, durable: bool = True) -> Iterator[BinaryIO]:
     """Open a file for writing in an existing folder; it gets its name once it is complete.
 
     An exception leaves an earlier file of that name as it was.

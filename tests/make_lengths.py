@@ -9,7 +9,7 @@ import json
 
 from ChatTTS.checkpoints.assets import locate
 from ChatTTS.core import Chat
-from ChatTTS.loading.found_files import lengths_content
+from ChatTTS.loading.sidecar_files import lengths_content
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.pipeline.fitting.learning import learn_lengths
 from ChatTTS.pipeline.speech_lengths import SpeechLengths

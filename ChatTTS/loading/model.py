@@ -31,7 +31,7 @@ from ..pipeline.decode.worker import MAX_FRAMES, MAX_FRAMES_ON_GPU, DecodeWorker
 from ..pipeline.model import Model
 from ..weights.tensor_file import RESTORE, TensorFile
 from ..weights.tensors import load_module
-from .found_files import stored_heads, stored_lengths
+from .sidecar_files import stored_heads, stored_lengths
 from .synthesizers import load_synthesizers
 
 logger = logging.getLogger(__name__)

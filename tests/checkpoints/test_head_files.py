@@ -17,8 +17,8 @@ from ChatTTS.checkpoints.hashes import verify
 from ChatTTS.config import AlignmentHeads, Config
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
-from ChatTTS.loading import found_files
-from ChatTTS.loading.found_files import stored_heads
+from ChatTTS.loading import sidecar_files
+from ChatTTS.loading.sidecar_files import stored_heads
 from ChatTTS.pipeline.alignment.head_scores import HeadChoice, Score, ScoredHead
 from ChatTTS.utils.cache_files import CacheFolder
 from ChatTTS.utils.folders import cache_folder
@@ -100,7 +100,7 @@ def test_a_disk_that_refuses_is_no_error(
     def full(*_: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(found_files, "atomic_write", full)
+    monkeypatch.setattr(sidecar_files, "atomic_write", full)
     path = keep(folder)
     assert path is not None
     assert path.parent == cache_folder() / "heads"

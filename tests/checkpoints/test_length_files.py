@@ -11,7 +11,7 @@ import pytest
 
 from ChatTTS.checkpoints.assets import AssetFolder, Origin, locate
 from ChatTTS.errors import ConfigError
-from ChatTTS.loading.found_files import stored_lengths
+from ChatTTS.loading.sidecar_files import stored_lengths
 from ChatTTS.pipeline.speech_lengths import Pace, SpeechLengths
 from ChatTTS.utils.folders import cache_folder
 

@@ -1,4 +1,4 @@
-"""Files of what was found out about a checkpoint once: attention heads, and lengths of its speech.
+"""Sidecar files of a checkpoint: its attention heads and its lengths of speech, each searched once.
 
 Such a file is beside a checkpoint in a folder of the user's. For all other checkpoints, and where
 that folder is read-only, it is in the cache folder, under a hash of the weights.
@@ -41,7 +41,7 @@ _LONGEST, _FARTHEST, _MOST_PACES = 60.0, 10.0, 200
 
 @dataclass(frozen=True)
 class _File(Generic[T]):
-    """The file of one thing that was found out about a checkpoint.
+    """The sidecar file of one property of a checkpoint.
 
     Attributes:
         assets: the checkpoint.

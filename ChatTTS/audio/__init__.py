@@ -1,9 +1,9 @@
 """Audio: files, reference audio, comparison, plots, trimming, streams and playback."""
 
+from ..config.mark import Mark
 from .compare import Comparison, compare
 from .devices import SoundDevice, find_sound_device
 from .files import FORMATS, encode, read, save
-from .mark import Mark
 from .mark_detection import FoundMark, find_mark
 from .pcm import to_int16
 from .playback import Player

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..config.mark import SOURCE_TYPE, Mark, today
 from ..errors import AudioError, ConfigError, printable
 from ..utils.cache_files import atomic_write
 from ..utils.untrusted import LONGEST_FILE, open_regular, read_bytes
 from ..version import __version__
-from .mark import SOURCE_TYPE, Mark, today
 from .mark_detection import says_synthetic
 from .samples import StrPath
 

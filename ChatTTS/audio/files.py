@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..config.mark import Mark, mark_of
 from ..errors import AudioError
 from ..utils.untrusted import LONGEST_FILE, open_regular
-from .mark import Mark, mark_of
 from .marking import marked
 from .pcm import count_clipped, to_int16
 from .samples import SAMPLE_RATE, Samples, StrPath, check_rate, resample, to_mono
@@ -64,8 +64,8 @@ def save(
         format: one of ``FORMATS``, to override the path's ending.
         subtype: another encoding of the samples, such as ``"FLOAT"`` for a lossless WAV.
         mark: tags which say that the sound is synthetic, by what and on which day it was made
-            (:class:`~.mark.Mark`); ``False`` leaves them out. The day is today's in UTC, or that of
-            the environment variable ``SOURCE_DATE_EPOCH``.
+            (:class:`~ChatTTS.config.mark.Mark`); ``False`` leaves them out. The day is today's in
+            UTC, or that of the environment variable ``SOURCE_DATE_EPOCH``.
 
     Raises:
         AudioError: the samples, the format or the path cannot be used; the message has the reason.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..config.mark import SOURCE_TYPES
 from ..errors import AudioError, printable
 from ..utils.untrusted import LONGEST_FILE, open_regular, parse_json
-from .mark import SOURCE_TYPES
 from .samples import StrPath
 from .tag_reading import Tag, read_tags
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 import uuid
 
+from ..config.mark import SOFTWARE, SOURCE_TYPE, STATEMENT, Mark
 from . import ogg
-from .mark import SOFTWARE, SOURCE_TYPE, STATEMENT, Mark
 
 _RIFF_SIZE_AT = 4
 _LONGEST_RIFF = 0xFFFFFFFF

@@ -9,9 +9,9 @@ import struct
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from ..config.mark import Mark, mark_of
 from ..errors import AudioError
 from .files import check_target
-from .mark import Mark, mark_of
 from .marking import info_chunk
 from .pcm import count_clipped, pcm_bytes
 from .samples import SAMPLE_RATE, Samples, StrPath, check_rate, to_mono

@@ -11,7 +11,7 @@ from .console import UsageError
 
 if TYPE_CHECKING:
     from ..audio.content_credentials import Credentials
-    from ..audio.mark import Mark
+    from ..config.mark import Mark
 
 
 def add_mark_options(group: Any, *, signs: bool = True) -> None:
@@ -48,7 +48,7 @@ def mark_of(args: argparse.Namespace) -> Mark | None:
         UsageError: the producer's name cannot be used, or is given with --no-mark.
         ConfigError: ``SOURCE_DATE_EPOCH`` is no time.
     """
-    from ..audio.mark import Mark, today
+    from ..config.mark import Mark, today
 
     if args.no_mark:
         if args.mark_producer:

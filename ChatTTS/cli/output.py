@@ -15,7 +15,7 @@ from .console import UsageError
 if TYPE_CHECKING:
     from ..audio import PCMWriter
     from ..audio.content_credentials import Credentials
-    from ..audio.mark import Mark
+    from ..config.mark import Mark
 
 _DEFAULT = Path("speech.wav")
 

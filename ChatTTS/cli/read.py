@@ -28,7 +28,7 @@ from .options import (
 )
 
 if TYPE_CHECKING:
-    from ..audio.mark import Mark
+    from ..config.mark import Mark
     from ..longform.recording import Recording, SpokenPiece
     from ..longform.script import Script
     from ..longform.settings import Loudness, Pauses, ReadSettings

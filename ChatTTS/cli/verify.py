@@ -143,7 +143,7 @@ def _of_manifest(manifest: Manifest | None, *, can_read: bool) -> str:
 def _as_json(
     file: str, mark: FoundMark, manifest: Manifest | None, *, can_read: bool
 ) -> dict[str, object]:
-    from ..audio.mark import SOURCE_TYPES
+    from ..config.mark import SOURCE_TYPES
 
     signed = None
     if manifest is not None:

@@ -12,7 +12,7 @@ from types import ModuleType
 # The names that scripts know, and where the modules are.
 MOVED: Mapping[str, str] = {
     "ChatTTS.audio.marks_found": "ChatTTS.audio.mark_detection",
-    "ChatTTS.mark": "ChatTTS.audio.mark",
+    "ChatTTS.mark": "ChatTTS.config.mark",
     "ChatTTS.norm": "ChatTTS.compat.norm",
     "ChatTTS.model.velocity.llama": "ChatTTS.compat.velocity_llama",
     "ChatTTS.model.velocity.sampler": "ChatTTS.model.velocity.loaded_model",

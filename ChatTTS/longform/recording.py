@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from ..audio.mark import Mark, day_made, today
 from ..audio.samples import SAMPLE_RATE, Samples, StrPath
 from ..audio.subtitles import check_subtitles, save_subtitles
+from ..config.mark import Mark, day_made, today
 from ..errors import ChatTTSError, ConfigError
 from ..pipeline.results import Word
 from .arrange import ArrangedLine, arrange

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ..audio.files import check_target
-from ..audio.mark import SOFTWARE, SOURCE_TYPE, STATEMENT, Mark
 from ..audio.marking import xmp_box
 from ..audio.pcm import to_int16
 from ..audio.samples import SAMPLE_RATE, Samples
 from ..audio.wavstream import WavWriter
+from ..config.mark import SOFTWARE, SOURCE_TYPE, STATEMENT, Mark
 from ..errors import AudioError
 from ..utils.cache_files import atomic_write, remove_unfinished
 from .cover import picture_size

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..audio.mark import Mark
+from ..config.mark import Mark
 from ..errors import ConfigError
 from ..text.lexicon import Lexicon
 from .protocol_names import PROTOCOLS

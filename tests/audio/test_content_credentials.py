@@ -18,7 +18,7 @@ from ChatTTS.audio.content_credentials import (
     has_reader,
     sign,
 )
-from ChatTTS.audio.mark import SOFTWARE
+from ChatTTS.config.mark import SOFTWARE
 from ChatTTS.errors import AudioError, ConfigError
 from ChatTTS.longform.sound_file import SoundFile, WorkInfo
 

@@ -16,9 +16,9 @@ import pytest
 import soundfile
 
 from ChatTTS.audio import FORMATS, Mark, WavWriter, encode, find_mark, ogg, read, save
-from ChatTTS.audio.mark import SOFTWARE, SOURCE_TYPE
 from ChatTTS.audio.marking import id3_tag, marked, vorbis_comments
 from ChatTTS.audio.samples import Samples
+from ChatTTS.config.mark import SOFTWARE, SOURCE_TYPE
 from ChatTTS.errors import AudioError, ConfigError
 from ChatTTS.longform.sound_file import WORK_FORMATS, SoundFile, WorkInfo
 

@@ -11,9 +11,9 @@ import pytest
 import ChatTTS.core
 from ChatTTS.audio import Mark, find_mark, save
 from ChatTTS.audio.content_credentials import Credentials, find_manifest, has_reader
-from ChatTTS.audio.mark import SOFTWARE, SOURCE_TYPE
 from ChatTTS.cli import main, serve
 from ChatTTS.cli.commands import _parse
+from ChatTTS.config.mark import SOFTWARE, SOURCE_TYPE
 from ChatTTS.core import Chat
 from ChatTTS.serving.settings import Settings
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ChatTTS.audio import Mark, find_mark
 from ChatTTS.audio.content_credentials import Credentials, find_manifest, has_reader
-from ChatTTS.audio.mark import SOFTWARE, SOURCE_TYPE, today
+from ChatTTS.config.mark import SOFTWARE, SOURCE_TYPE, today
 from ChatTTS.serving.encoding import Encoder, Format
 from ChatTTS.serving.http.disclosure import DISCLOSURE, disclosure_headers
 

@@ -15,8 +15,8 @@ import numpy as np
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
-from ChatTTS.audio.mark import Mark
 from ChatTTS.audio.marking import info_chunk
+from ChatTTS.config.mark import Mark
 from ChatTTS.serving.protocols.rest.operations import PUBLIC
 from ChatTTS.serving.protocols.rest.page import page_routes
 from ChatTTS.text.tag_names import named_tags

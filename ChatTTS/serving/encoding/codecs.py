@@ -11,10 +11,10 @@ import av
 import numpy as np
 from av.audio.codeccontext import AudioCodecContext
 
-from ...audio.mark import Mark
 from ...audio.marking import id3_tag
 from ...audio.pcm import to_int16
 from ...audio.samples import Samples
+from ...config.mark import Mark
 from .formats import Format
 from .framing import ADTS, PacketFraming, flac_header
 from .ogg_opus import OggOpus

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from ...audio.mark import Mark
 from ...audio.samples import SAMPLE_RATE, Samples, to_mono
 from ...audio.tempo import Tempo, check_speed
+from ...config.mark import Mark
 from ...errors import AudioError
 from .codecs import CodecWriter
 from .formats import Format

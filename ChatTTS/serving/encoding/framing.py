@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import av
 
-from ...audio.mark import Mark
 from ...audio.marking import flac_block
+from ...config.mark import Mark
 from .pcm import ByteBuffer
 
 # Offset of the size of the whole in a WAV header; the last size in it is that of the data.

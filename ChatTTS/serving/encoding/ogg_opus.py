@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from ...audio.mark import Mark
 from ...audio.marking import vorbis_comments
 from ...audio.ogg import FIRST_PAGE, LAST_PAGE, Page, lacing
+from ...config.mark import Mark
 from ...version import __version__
 
 _SERIAL = 1  # constant, since there is one stream, and equal sound should give equal bytes

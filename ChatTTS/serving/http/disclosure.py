@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...audio.mark import SOFTWARE, Mark
+from ...config.mark import SOFTWARE, Mark
 
 DISCLOSURE = "ai-disclosure"
 """Its name, from the Internet-Draft ``draft-abaris-aicdh``; there is no standard yet."""

@@ -14,7 +14,7 @@ from starlette.datastructures import State
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from ...audio.mark import Mark
+from ...config.mark import Mark
 from ...errors import ChatTTSError
 from ...pipeline.results import Fault, Piece, Word
 from ..encoding import Encoder

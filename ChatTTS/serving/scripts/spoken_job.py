@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from ...audio.content_credentials import SIGNED_FORMATS, sign
-from ...audio.mark import day_made
 from ...audio.samples import SAMPLE_RATE
+from ...config.mark import day_made
 from ...longform.line_speaker import LineSpeaker, LineVoice
 from ...longform.planned import PlannedLine
 from ...longform.recording import Recording, SpokenPiece

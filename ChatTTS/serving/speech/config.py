@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...audio.mark import Mark
 from ...audio.samples import SAMPLE_RATE
+from ...config.mark import Mark
 from ...config.request_fields import GUARDS, REQUEST_FIELDS, RequestFields
 from ...errors import AudioError
 from ...pipeline.edges import Edges

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ....audio.mark import Mark
+from ....config.mark import Mark
 from ....config.request_fields import SEED_LIMIT
 from ....errors import AudioError
 from ...encoding import Encoder, Format

@@ -9,9 +9,9 @@ from functools import partial
 import numpy as np
 from mcp.server.mcpserver.exceptions import ToolError
 
-from ....audio.mark import mark_of
 from ....audio.marking import marked
 from ....audio.samples import SAMPLE_RATE, Samples
+from ....config.mark import mark_of
 from ....errors import NothingToSpeakError, named_parts
 from ....text.main_language import main_language
 from ...errors import ServingError, UnspeakableError

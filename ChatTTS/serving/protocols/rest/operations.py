@@ -9,8 +9,8 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from ....audio.mark import Mark, today
 from ....audio.marking import info_chunk
+from ....config.mark import Mark, today
 from ....version import __version__
 from ...speech.service import SpeechService
 from .answer_schemas import (

@@ -13,8 +13,8 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ....audio.mark import Mark
 from ....audio.samples import SAMPLE_RATE
+from ....config.mark import Mark
 from ....model.tokenizer import Tokenizer
 from ....pipeline.decode.schedules import FRAMES_PER_SECOND
 from ....pipeline.results import Piece, Word

@@ -9,12 +9,13 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from .support import kernel_tools  # noqa: F401  before anything imports Triton
 
@@ -52,6 +53,9 @@ UNSHIPPED = ("tests/benchmarks/", "tests/recipes/")
 
 
 _BUDGET: pytest.StashKey[float] = pytest.StashKey()
+
+# As this run began, by OMP_NUM_THREADS or the number of cores.
+_TORCH_THREADS = torch.get_num_threads()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -119,8 +123,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     gpu_tests = [item for item in items if item.get_closest_marker("gpu")]
     if not gpu_tests:
         return
-    import torch
-
     if not torch.cuda.is_available():
         for item in gpu_tests:
             item.add_marker(pytest.mark.skip(reason="no CUDA device"))
@@ -150,6 +152,18 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", connect_nearby)
+
+
+@pytest.fixture(autouse=True)
+def _usual_threads() -> Iterator[None]:
+    """Take back the number of torch's threads that a load with ``num_threads`` set for the process.
+
+    Where all cores are busy, each operator on more threads waits for all of them, so that the tests
+    which follow would take many times as long.
+    """
+    yield
+    if torch.get_num_threads() != _TORCH_THREADS:
+        torch.set_num_threads(_TORCH_THREADS)
 
 
 def _small(use_vllm: bool) -> Chat:

@@ -18,8 +18,6 @@ from ..support.places import ROOT
 
 pytest.importorskip("triton")
 
-pytestmark = pytest.mark.usefixtures("restored_threads")
-
 FOUND_OF_STEPS = {"step_ms", "host_us", "read_us", "floor_ms", "share_of_limit", "frames_per_s"}
 
 

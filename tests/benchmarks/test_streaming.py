@@ -31,8 +31,6 @@ from ..support.benchmark_tools import (
     run_command,
 )
 
-pytestmark = pytest.mark.usefixtures("restored_threads")
-
 SMALL = "--prompt 10 --frames 80 --threads 1 --rounds 2 --streams 1 3 --memory-seconds 12"
 QUICK = [*TINY.split(), *SMALL.split(), "--kv-memory", "4MB"]
 WAYS = {"bfloat16 exact", "bfloat16 low latency", "peer"}

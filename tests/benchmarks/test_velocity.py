@@ -29,8 +29,6 @@ from ..support.benchmark_tools import (
     run_command,
 )
 
-pytestmark = pytest.mark.usefixtures("restored_threads")
-
 SMALL = "--prompt 10 --frames 8 --threads 1 --rounds 2 --streams 1 3 --sample-frames 100"
 QUICK = [*TINY.split(), *SMALL.split(), *["--read-mb", "1", "--passes", "1", "--kv-memory", "4MB"]]
 

@@ -44,7 +44,9 @@ def sound_of(frames: int) -> Samples:
 
 
 def run_of(
-    engine: PushingFake, routine: Callable[[Tell[UtteranceUpdate]], Routine[None]] = speak
+    engine: PushingFake,
+    routine: Callable[[Tell[UtteranceUpdate]], Routine[None]] = speak,
+    worker: DecodeWorker | None = None,
 ) -> GenerationRun:
     """Return a run, not begun, of the utterance."""
     synthesizer: Any = FakeSynthesizer(reach=1)
@@ -52,7 +54,7 @@ def run_of(
     def decoder(utterance: Utterance, playback: PlaybackClock) -> UtteranceDecoder:
         return UtteranceDecoder(synthesizer, FixedSize(1, 2 * HOP))
 
-    worker = DecodeWorker(FairLock())
+    worker = worker or DecodeWorker(FairLock())
     assembler = WaveformAssembler(worker, [UTTERANCE], 1, decoder, waits_for_consumer=True)
     return GenerationRun(routine, engine, assembler, Cancellation())
 

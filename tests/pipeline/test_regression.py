@@ -77,6 +77,7 @@ def test_the_same_sound(bundled: Chat, speech_regression: SpeechRegression, spok
     assert comparison.max_difference <= MAX_DIFFERENCE, str(comparison)
 
 
+@pytest.mark.slow
 def test_another_seed_would_be_noticed(bundled: Chat, tmp_path: Path) -> None:
     samples = replace(REFERENCES[0], seed=2).samples(bundled)
     comparison = compared(REFERENCES[0], samples)

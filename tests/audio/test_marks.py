@@ -129,6 +129,11 @@ def test_the_producer_of_a_service(tmp_path: Path) -> None:
         assert label["ProduceID"] == "91-0001"
 
 
+def test_a_producer_may_be_long_and_is_written_in_its_own_letters() -> None:
+    name = "语" * 200
+    assert f'"ContentProducer":"{name}"' in Mark(producer=name).label
+
+
 @pytest.mark.parametrize("producer", ["x" * 201, "a\nb"])
 def test_a_producer_that_no_tag_can_hold(producer: str) -> None:
     with pytest.raises(ConfigError, match="producer of a mark must be at most 200 printable"):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ChatTTS.audio import compare, plot_waveform, save
+from ChatTTS.audio import compare, plot, plot_waveform, save
 from ChatTTS.audio.plot import COLOUR_A, COLOUR_B, COLOUR_DIFFERENCE
 from ChatTTS.errors import AudioError
 
@@ -77,8 +78,20 @@ def test_the_difference_is_drawn_where_it_is(tmp_path: Path) -> None:
     assert shares[2][1] < shares[0][1] - 0.15  # the difference is in the first quarter
 
 
-def test_identical_waveforms_can_be_drawn(tmp_path: Path) -> None:
+def test_identical_waveforms_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[np.ndarray] = []
+    draw = plot._draw_spectrogram
+
+    def note(axes: Any, spectrogram: np.ndarray, *given: Any, **named: Any) -> Any:
+        drawn.append(spectrogram)
+        return draw(axes, spectrogram, *given, **named)
+
+    monkeypatch.setattr(plot, "_draw_spectrogram", note)
     assert compare(tone(), tone(), plot=tmp_path / "same.svg").identical
+    a, b, difference = drawn
+    assert a.any()
+    assert np.array_equal(a, b)
+    assert not difference.any()
     assert "b − a: no difference" in (tmp_path / "same.svg").read_text(encoding="utf-8")
 
 

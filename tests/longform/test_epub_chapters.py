@@ -42,6 +42,11 @@ def test_contents_in_another_order_than_the_spine() -> None:
     assert chapters_of(read(TWO, nav=entries(entry, *reversed(ONE_TWO_THREE)))) == THREE_CHAPTERS
 
 
+def test_an_entry_without_a_title_has_that_of_its_first_heading() -> None:
+    script = read(TWO, nav=entry("", "a.xhtml") + entry("Last", "b.xhtml"))
+    assert script.chapters == ("One", "Last")
+
+
 def test_nested_contents_are_flat_chapters() -> None:
     inner = entry("One", "a.xhtml#one") + entry("Two", "a.xhtml#two")
     documents = {"p.xhtml": "<h1>Part</h1>", **TWO}

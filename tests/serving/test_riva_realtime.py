@@ -103,8 +103,9 @@ def test_a_voice_that_does_not_exist_is_an_error_of_the_client(server: RunningSe
 # ------------------------------------------------------------------ the messages
 
 
-def opened(server: RunningServer) -> Connection:
-    socket = connect(f"ws://{server.address}/v1/realtime?intent=synthesis")
+def opened(server: RunningServer, **settings: object) -> Connection:
+    query = "&".join(["intent=synthesis", *(f"{name}={value}" for name, value in settings.items())])
+    socket = connect(f"ws://{server.address}/v1/realtime?{query}")
     assert heard(socket)["type"] == "conversation.created"
     return socket
 
@@ -161,6 +162,25 @@ def test_settings_are_told_as_a_client_writes_them(server: RunningServer) -> Non
             told = heard(socket)["session"]["custom_configuration"]
             assert told == given
             given = told
+
+
+def test_a_text_after_another_has_the_settings_of_now(server: RunningServer) -> None:
+    def said(socket: Connection, voice: str) -> bytes:
+        session = {"input_text_synthesis": {"voice_name": voice}}
+        socket.send(json.dumps({"type": "synthesize_session.update", "session": session}))
+        assert heard(socket)["type"] == "synthesize_session.updated"
+        socket.send(json.dumps({"type": "input_text.append", "text": "Hello."}))
+        socket.send(json.dumps({"type": "input_text.done"}))
+        sound = b""
+        while (answer := heard(socket))["type"] == "conversation.item.speech.data":
+            sound += base64.b64decode(answer["audio"])
+        return sound
+
+    with opened(server, seed=5) as first, opened(server, seed=5) as second:
+        one = said(first, "edith")
+        two = said(second, "clara")
+        assert one != two
+        assert said(first, "clara") == two
 
 
 def test_a_client_that_leaves_frees_everything(server: RunningServer) -> None:

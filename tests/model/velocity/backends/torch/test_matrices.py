@@ -29,6 +29,7 @@ from ChatTTS.model.velocity.backends.torch.linear import (
 )
 from ChatTTS.model.velocity.backends.torch.row_checks import attention_agrees, packed_rows_agree
 from ChatTTS.model.velocity.backends.torch.tiled_attention import TiledAttention
+from ChatTTS.model.velocity.backends.torch.tiles import aligned
 from ChatTTS.model.velocity.model_loader import matrix_maker, torch_attention
 
 from .....support.velocity_models import CPU, make_shape
@@ -230,3 +231,12 @@ def test_attention_that_depends_on_others_is_seen(monkeypatch: pytest.MonkeyPatc
     shape = make_shape(64, 4, 4, 32)
     assert not attention_agrees(shape)
     assert not isinstance(torch_attention(Shard(shape), 8, CPU), TiledAttention)
+
+
+@pytest.mark.parametrize(("width", "skipped"), [(33, 0), (32, 1), (32, 0)])
+def test_rows_of_weights_begin_at_aligned_addresses(width: int, skipped: int) -> None:
+    weight = torch.randn(7 * width + skipped)[skipped:].view(7, width)
+    found = aligned(weight)
+    assert found.equal(weight)
+    assert all(row.data_ptr() % 64 == 0 for row in found)
+    assert aligned(found) is found

@@ -169,7 +169,8 @@ def _usual_threads() -> Iterator[None]:
 def _small(use_vllm: bool) -> Chat:
     chat = Chat()
     folder = DATA / "model-a"
-    chat.load_or_raise("custom", custom_path=folder, device="cpu", use_vllm=use_vllm)
+    # Test processes run in parallel, and threads on one core wait for each other.
+    chat.load_or_raise("custom", custom_path=folder, device="cpu", use_vllm=use_vllm, num_threads=1)
     return chat
 
 

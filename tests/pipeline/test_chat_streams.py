@@ -176,7 +176,7 @@ def test_a_text_in_parts_sounds_like_the_whole(small: Chat) -> None:
 
 def test_streams_of_velocity_are_exact_to_the_bit() -> None:
     chat = Chat()
-    chat.load_or_raise("bundled", device="cpu", use_vllm=True)
+    chat.load_or_raise("bundled", device="cpu", use_vllm=True, num_threads=1)
     text = "Good morning. We went home."
     params: dict[str, Any] = {"manual_seed": 5}
     plain: dict[str, Any] = {"skip_refine_text": True}
@@ -302,7 +302,7 @@ def test_closing_a_stream_ends_the_wait_of_its_reader(small: Chat) -> None:
 @pytest.mark.slow_for("False")
 def test_unloading_ends_streams(use_vllm: bool) -> None:
     chat = Chat()
-    chat.load_or_raise("bundled", device="cpu", use_vllm=use_vllm)
+    chat.load_or_raise("bundled", device="cpu", use_vllm=use_vllm, num_threads=1)
     before = workers()
     stream = chat.stream(TEXT, skip_refine_text=True, params_infer_code=ENDLESS)
     next(stream)

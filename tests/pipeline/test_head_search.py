@@ -279,7 +279,7 @@ def test_word_times_begin_with_a_search(
 def test_the_search_finds_the_times_of_the_bundled_choice(use_vllm: bool) -> None:
     """Trained heads are found again without their names."""
     chat = Chat()
-    chat.load_or_raise("bundled", device="cpu", use_vllm=use_vllm)
+    chat.load_or_raise("bundled", device="cpu", use_vllm=use_vllm, num_threads=1)
     texts = [
         "It was very cold last night. We went home early. The children are playing.",
         "The old man sat by the river and waited for the boat to come back.",

@@ -221,7 +221,9 @@ def chat(request: pytest.FixtureRequest) -> Iterator[Chat]:
 
             patch.setattr(model_loader, "Team", no_team)
         loaded = Chat()
-        loaded.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu", use_vllm=True)
+        loaded.load_or_raise(
+            "custom", custom_path=DATA / "model-a", device="cpu", use_vllm=True, num_threads=1
+        )
     yield loaded
     loaded.unload()
 

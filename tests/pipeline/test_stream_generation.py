@@ -37,7 +37,9 @@ STORY = "hello the world. this is one good day, come to the water! one more. and
 @pytest.fixture(scope="module")
 def small_velocity() -> Chat:
     chat = Chat()
-    chat.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu", use_vllm=True)
+    chat.load_or_raise(
+        "custom", custom_path=DATA / "model-a", device="cpu", use_vllm=True, num_threads=1
+    )
     assert chat._model is not None
     # With heads named, word times search for none, and leave no file beside the checkpoint.
     defaults = replace(chat.config.defaults, alignment_heads=((0, 0), (1, 1)))

@@ -177,7 +177,7 @@ def forced_alignment(samples: Samples, text: str) -> list[tuple[str, float]]:
 @pytest.mark.slow
 def test_words_begin_where_a_recogniser_hears_them() -> None:
     chat = Chat()
-    chat.load_or_raise("bundled", device="cpu", use_vllm=True)
+    chat.load_or_raise("bundled", device="cpu", use_vllm=True, num_threads=1)
     errors: list[float] = []
     for voice in chat.config.defaults.speakers:
         params = {"manual_seed": 1, "spk_emb": voice, "show_tqdm": False}

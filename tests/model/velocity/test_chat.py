@@ -29,7 +29,9 @@ SECONDS = 60  # a hang is a failure, not a wait
 @pytest.fixture
 def chat() -> Iterator[Chat]:
     loaded = Chat()
-    loaded.load_or_raise("custom", custom_path=DATA / "model-a", device="cpu", use_vllm=True)
+    loaded.load_or_raise(
+        "custom", custom_path=DATA / "model-a", device="cpu", use_vllm=True, num_threads=1
+    )
     yield loaded
     loaded.unload()
 
@@ -100,7 +102,9 @@ def test_loading_anew_leaves_running_calls_alone(chat: Chat) -> None:
     wanted = speak(chat, TEXT)
     stream = chat.infer(TEXT, stream=True, **quick())
     chunks = [next(iter(stream))]
-    chat.load_or_raise("custom", custom_path=DATA / "model-b", device="cpu", use_vllm=True)
+    chat.load_or_raise(
+        "custom", custom_path=DATA / "model-b", device="cpu", use_vllm=True, num_threads=1
+    )
     chunks += list(stream)
     np.testing.assert_allclose(np.concatenate(chunks, axis=1)[0], wanted[0], atol=1e-5)
 
@@ -176,7 +180,7 @@ def test_nothing_hangs(end: str) -> None:
 @pytest.mark.slow_for("bfloat16", "auto")
 def test_faster_dtypes_speak_and_repeat(dtype: str) -> None:
     chat = Chat()
-    chat.load_or_raise("bundled", device="cpu", use_vllm=True, dtype=dtype, num_threads=2)
+    chat.load_or_raise("bundled", device="cpu", use_vllm=True, dtype=dtype, num_threads=1)
     settings = {"manual_seed": 3, "min_new_token": 0, "max_new_token": 400, "temperature": 0.3}
     first = speak(chat, "good morning to you.", **settings)
     assert equal(speak(chat, "good morning to you.", **settings), first)

@@ -168,9 +168,15 @@ def _usual_threads() -> Iterator[None]:
 
 def _small(use_vllm: bool) -> Chat:
     chat = Chat()
-    folder = DATA / "model-a"
     # Test processes run in parallel, and threads on one core wait for each other.
-    chat.load_or_raise("custom", custom_path=folder, device="cpu", use_vllm=use_vllm, num_threads=1)
+    num_threads = 1 if use_vllm else None
+    chat.load_or_raise(
+        "custom",
+        custom_path=DATA / "model-a",
+        device="cpu",
+        use_vllm=use_vllm,
+        num_threads=num_threads,
+    )
     return chat
 
 

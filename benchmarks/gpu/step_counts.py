@@ -261,9 +261,6 @@ class _StepRecorder:
     def record(self, work: Callable[[], Any], warm_up: object = None) -> _Repeated:
         return _Repeated(work)
 
-    def start_over(self) -> None:
-        pass
-
 
 class _Repeated:
     """See ``Recording`` in ``model/cuda/graphs.py``."""

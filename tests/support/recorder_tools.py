@@ -132,10 +132,6 @@ class EagerRecorder:
         self.seconds += time.perf_counter() - began
         return recording
 
-    def start_over(self) -> None:
-        """See :class:`Recorder`."""
-        self._recordings = []
-
     def _late(self, work: Callable[[], T]) -> LateRecording[T]:
         recording = LateRecording(work, self._spoil)
         self._recordings.append(recording)

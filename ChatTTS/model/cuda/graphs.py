@@ -76,13 +76,6 @@ class Recorder(Protocol):
         """
         ...
 
-    def start_over(self) -> None:
-        """Take other memory for the next recordings, because all earlier ones are dropped.
-
-        CUDA's allocator may refuse to record into memory whose recordings are all gone.
-        """
-        ...
-
 
 class CudaRecording(Generic[T]):
     """A captured CUDA graph, replayed on the current stream of its device.
@@ -125,12 +118,6 @@ class CudaRecorder:
             self._pool = torch.cuda.graph_pool_handle()
         # With its index: a thread that records later may have another current device.
         self._device = self._stream.device
-
-    def start_over(self) -> None:
-        """See :class:`Recorder`."""
-        self._has_captured = False
-        with torch.cuda.device(self._device):
-            self._pool = torch.cuda.graph_pool_handle()
 
     @torch.inference_mode()
     def record(

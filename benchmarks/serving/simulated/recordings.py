@@ -109,9 +109,6 @@ class SimulatedRecorder:
         self._stream, self._times = stream, times
         self.captures, self.seconds = 0, 0.0
 
-    def start_over(self) -> None:
-        """See ``Recorder``."""
-
     def record(
         self, work: Callable[[], Any], warm_up: Callable[[], object] | None = None
     ) -> SimulatedRecording:

@@ -230,16 +230,6 @@ def test_a_capture_beside_others_work_waits_for_nothing(monkeypatch: pytest.Monk
     ]
 
 
-def test_another_start_takes_other_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    cuda = FakeCuda(monkeypatch)
-    recorder = CudaRecorder(torch.device("cuda"), advice="buy memory")
-    for _ in range(2):
-        recorder.record(lambda: None)
-        recorder.start_over()
-    pools = [entry[1] for entry in cuda.log if entry[0] == "capture"]
-    assert pools == [("pool", "pool 0"), ("pool", "pool 1")]
-
-
 @pytest.mark.parametrize("text", ["CUDA out of memory.", "CUDA error: out of memory"])
 @pytest.mark.parametrize("at", [0, 2])
 def test_too_little_memory_is_said_with_the_numbers(

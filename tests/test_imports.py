@@ -113,7 +113,7 @@ RULES = [
         "scripts and their readers know no model: they are read and tested without one",
         within(
             "ChatTTS.longform",
-            "script marks plain markdown dialogue cues epub archive untrusted_xml ssml say_as "
+            "script marks plain markdown dialogue subtitles epub archive untrusted_xml ssml say_as "
             "json_lines files",
         ),
         ("torch", *within("ChatTTS", "core model pipeline voices")),

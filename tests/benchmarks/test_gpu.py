@@ -179,8 +179,8 @@ def test_other_figures(folder: Path, on_triton: None, part: str) -> None:
 
     assert "1 streams" in shown(f"{part} float32", found)
     if part == "standard":
-        assert set(found["streams"]) == {"transformers", "accelerated"}
-        assert found["streams"]["accelerated"]["3"]["path_ms"]["median"] > 0
+        assert set(found["streams"]) == {"transformers"}
+        assert found["streams"]["transformers"]["3"]["path_ms"]["median"] > 0
     else:
         assert found["streams"]["3"]["gb_s"] > 0
 

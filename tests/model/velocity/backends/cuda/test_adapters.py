@@ -183,7 +183,7 @@ def test_without_adapters_nothing_more_is_recorded(
         assert recorder.lost() == 0
         machine: Any = worker._runner._machine  # type: ignore[union-attr]
         parts = (machine._prompts, *machine._decode.values())
-        counts.append([sorted(kind for _, kind in part._recordings) for part in parts])
+        counts.append([sorted(kind for _, kind in part._recorded.taken) for part in parts])
     for without, both in zip(*counts, strict=True):
         assert without == [False] * len(without)
         assert both == without + [True] * len(without)

@@ -28,7 +28,7 @@ def test_a_double_click_deletes_one(page: Page) -> None:
 
 def test_two_clicks_speak_once(server: StandIn, page: Page) -> None:
     page.get_by_label("Text to speak").fill("Hello there.")
-    # In one turn of the page: on a slow machine a short answer may end between two clicks of a mouse.
+    # In one turn of the page: a short answer may end between two clicks of a mouse.
     page.get_by_role("button", name="Speak").evaluate("it => { it.click(); it.click(); }")
     wait_for(page, "ended")
     expect(page.locator(".entry")).to_have_count(1)

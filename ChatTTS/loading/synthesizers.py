@@ -68,15 +68,17 @@ def load_synthesizers(
 
 
 def _layer_operations(placement: Placement, options: EngineOptions) -> LayerOperations:
-    """Return the operations of the layers on CUDA: kernels, where they run and rows shall not
-    depend on each other."""
+    """Return the operations of the layers on CUDA.
+
+    They are kernels where these run, unless the caller lets rows depend on each other.
+    """
     if options.batch_invariant is False or why_no_kernels(placement.audio_device) is not None:
         return TORCH_OPERATIONS
     return kernel_operations()
 
 
-# Utterances in the launches of the Decoder and the DVAE that are recorded at a load: with them the
-# kernels of launches with many rows are compiled, which no request should wait for.
+# Utterances in the launches of the Decoder and the DVAE that are recorded at a load, for requests
+# that come at once. Launches of all sizes take the same kernels, so none is compiled behind it.
 _RECORDED_FIRST = (1, 4, 16)
 
 

@@ -218,7 +218,7 @@ def launch_little(dtype: torch.dtype) -> None:
         llama.forward(_prompt(128, PUBLISHED, 32), llama.new_pool(4))
     _products(dtype)
     _draws()
-    _audio_decoder(dtype)
+    launch_audio_decoder(dtype)
 
 
 def launch_published(dtype: torch.dtype) -> None:
@@ -230,7 +230,7 @@ def launch_published(dtype: torch.dtype) -> None:
         given = {"batch_invariant": True, "adapted": True, "rounds_weights": rounds}
         _steps(PUBLISHED, 32, dtype, ROWS, **given)
     _draws()
-    _audio_decoder(dtype)
+    launch_audio_decoder(dtype)
 
 
 def launch_sizes(dtype: torch.dtype) -> None:
@@ -322,18 +322,22 @@ def _draws() -> None:
             TritonSampler()(torch.zeros(rows, num_codebooks, vocabulary), [draw] * rows)
 
 
-def _audio_decoder(dtype: torch.dtype) -> None:
-    """Launch the layers of the published Decoder and vocoder; all shapes take the same kernels."""
+ONE_LAUNCH = LaunchShapes(sizes=(1,), chunks=(2,))
+
+
+def launch_audio_decoder(dtype: torch.dtype, shapes: LaunchShapes = ONE_LAUNCH) -> None:
+    """Launch the layers of the published Decoder and vocoder, in all of these shapes."""
     mel_decoder, vocoder = MelDecoder(ConvNetConfig(), MelConfig().n_mels), Vocoder(VocosConfig())
     operations = kernel_operations()
-    CudaStreamingDecoder(
+    decoder = CudaStreamingDecoder(
         mel_decoder,
         cuda_layers(vocoder_layers(vocoder), operations, dtype),
         operations,
         EagerRecorder(),
         dtype=dtype,
-        shapes=LaunchShapes(sizes=(1,), chunks=(2,)),
-    ).warm_up()
+        shapes=shapes,
+    )
+    decoder.warm_up(shapes.sizes)
 
 
 def _products(dtype: torch.dtype) -> None:

@@ -113,6 +113,24 @@ with torch.inference_mode():
 """
 
 
+# Compiles the kernels of the smallest launch, and then those that larger ones need beside them.
+SHAPES = """\
+import torch
+from ChatTTS.model.synthesis.launch_shapes import LaunchShapes
+from tests.support.compile_tools import Compiler, launch_audio_decoder
+
+compiler = Compiler(90)
+compiler.install()
+with torch.inference_mode():
+    launch_audio_decoder(torch.bfloat16)
+    least = len(compiler.compiled)
+    launch_audio_decoder(
+        torch.bfloat16, LaunchShapes(sizes=(1, 3, 16), chunks=(1, 7, 24), max_frames=48)
+    )
+print(least > 5, len(compiler.compiled) - least)
+"""
+
+
 class Kernel:
     """A kernel that notes what it is asked for."""
 
@@ -197,3 +215,10 @@ def test_each_kernel_is_compiled_once_in_other_threads(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_start_compiles_all_that_its_steps_launch(tmp_path: Path) -> None:
     assert printed_by(START, tmp_path) == ["True True", "[]"]
+
+
+@needs_compiler
+@pytest.mark.slow
+def test_launches_of_the_audio_decoder_share_their_kernels(tmp_path: Path) -> None:
+    """A kernel for some numbers of rows alone might sum in another order."""
+    assert printed_by(SHAPES, tmp_path) == ["True 0"]

@@ -240,8 +240,9 @@ class Readiness(BaseModel):
     status: Literal["starting", "ready", "draining", "failed"]
     model: ModelState = Field(description=_OF_THE_MODEL)
     unrecorded: int = Field(
-        description="Launches on a GPU that a thread still records, behind the start. Requests are "
-        "welcome; some steps take longer meanwhile. 0 on other devices, and where it is not known."
+        description="Launches on a GPU that are not recorded yet; a thread does that behind the "
+        "start. Requests are welcome; some steps take longer meanwhile. A number that stays says "
+        "that a recording failed: the log tells why. 0 on other devices, and where it is not known."
     )
 
 

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StepParts:
-    """What steps read and write on the device beside the KV cache, and their recordings.
+    """The inputs and outputs of steps on the device beside the KV cache, and their recordings.
 
     Attributes:
         prompts: steps of positions that do not draw.
@@ -114,7 +114,7 @@ class RecordedMachine:
         Other threads may submit steps meanwhile. One thread may call this at a time.
 
         Raises:
-            ConfigError: the device has not enough memory. No more steps are recorded then.
+            ConfigError: the device has not enough memory.
         """
         if not self._left:
             return False
@@ -129,7 +129,7 @@ class RecordedMachine:
                     shape.rows, adapted=shape.adapted, warm_up=warm_up
                 )
         except BaseException:
-            self._left, self._spare = [], None
+            self._spare = None  # which takes memory, too
             raise
         del self._left[0]
         if not self._left:

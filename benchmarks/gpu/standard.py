@@ -32,49 +32,43 @@ _RUNS = 2
 # Largest number of streams; the standard path is not made for more.
 _MOST_STREAMS = 8
 
-# The network, and a function that returns a new KV cache.
-Llama = tuple[Callable[..., Any], Callable[[], Any]]
-
 
 @torch.inference_mode()
 def measure(task: Task, dtype: str) -> None:
-    """Record a step of each Llama alone and of its whole path, by the host's clock."""
+    """Record a step of the Llama alone and of the whole path, by the host's clock."""
     scale = task.scale
     task.record.put(dtype=dtype, positions=scale.positions, prompt=scale.prompt)
-    embed, llamas = _load(language_model(task) / "asset", scale, dtype)
-    results: dict[str, Any] = {name: {} for name in llamas}
+    embed, llama = _load(language_model(task) / "asset", scale, dtype)
+    results: dict[str, Any] = {}
     for streams in (count for count in scale.streams if count <= _MOST_STREAMS):
-        for name, llama in llamas.items():
-            steps = _llama_steps(llama, embed, streams, task)
-            results[name][str(streams)] = {"llama_ms": spread(steps)}
-            task.record.put(streams=results)
-            path = _path_steps(llama, embed, streams, scale)
-            results[name][str(streams)]["path_ms"] = spread(path)
-            task.record.put(streams=results)
+        own = results[str(streams)] = {
+            "llama_ms": spread(_llama_steps(llama, embed, streams, task))
+        }
+        task.record.put(streams={"transformers": results})
+        own["path_ms"] = spread(_path_steps(llama, embed, streams, scale))
+        task.record.put(streams={"transformers": results})
 
 
-def _load(asset: Path, scale: Scale, dtype: str) -> tuple[Embed, dict[str, Llama]]:
+def _load(asset: Path, scale: Scale, dtype: str) -> tuple[Embed, Callable[..., Any]]:
     placement = choose_placement(scale.device, dtype)
     sizes = Config.from_file(asset / "config.json")
     shape = read_llama_shape(asset / "gpt" / "config.json", sizes.gpt)
     embed = load_embed(asset / "Embed.safetensors", sizes.embed, placement)
     file = asset / "gpt" / "model.safetensors"
-    plain = load_llama(llama_config(shape), file, placement.device, placement.dtype)
-    return embed, {"transformers": (plain, GrowingCache)}
+    return embed, load_llama(llama_config(shape), file, placement.device, placement.dtype)
 
 
-def _llama_steps(llama: Llama, embed: Embed, streams: int, task: Task) -> list[float]:
+def _llama_steps(llama: Callable[..., Any], embed: Embed, streams: int, task: Task) -> list[float]:
     """Return the seconds of a step of the Llama alone, at about ``scale.positions`` positions."""
-    model, new_cache = llama
     scale, weight = task.scale, embed.code.weight
-    cache = new_cache()
+    cache = GrowingCache()
     places = torch.arange(scale.positions, device=weight.device).expand(streams, -1)
     embeds = torch.randn(streams, scale.positions, weight.shape[1], device=weight.device)
     embeds = embeds.to(weight.dtype)
     at = scale.positions - (_RUNS + 1) * scale.steps
 
     def run(first: int, count: int) -> None:
-        model(
+        llama(
             inputs_embeds=embeds[:, :count],
             attention_mask=None,
             position_ids=places[:, first : first + count],
@@ -93,16 +87,15 @@ def _llama_steps(llama: Llama, embed: Embed, streams: int, task: Task) -> list[f
     return [one / scale.steps for one in seconds]
 
 
-def _path_steps(llama: Llama, embed: Embed, streams: int, scale: Scale) -> list[float]:
+def _path_steps(llama: Callable[..., Any], embed: Embed, streams: int, scale: Scale) -> list[float]:
     """Return the seconds of a step of the whole path, from prompts to frames on the host."""
-    model, new_cache = llama
     engine = StandardEngine(
-        model,
+        llama,
         embed,
-        observed=model,
+        observed=llama,
         end_of_text=0,
         max_positions=scale.gpt.max_position_embeddings,
-        new_cache=new_cache,
+        new_cache=GrowingCache,
         compute_lock=NoLock(),
     )
     frames = min(_FRAMES, scale.frames)

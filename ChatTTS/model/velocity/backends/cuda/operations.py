@@ -92,7 +92,7 @@ class TritonOperations:
 
     Args:
         shape: ``why_no_kernels`` tells which ones the kernels take.
-        embed: embeds the rows; on the device. ``None`` if the caller does.
+        embed: embeds the rows; on the device.
         batch_invariant: no bit of a row depends on the other rows of the step, nor on how a prompt
             was cut into chunks.
         shard: the rank; by default it is the only one.
@@ -111,7 +111,7 @@ class TritonOperations:
     def __init__(
         self,
         shape: LlamaShape,
-        embed: Embed | None,
+        embed: Embed,
         device: torch.device,
         *,
         batch_invariant: bool,
@@ -158,7 +158,6 @@ class TritonOperations:
     def embed(
         self, kinds: Tensor, ids: Tensor, vectors: Tensor, slots: Tensor | None = None
     ) -> Tensor:
-        assert self._embed is not None
         tables = self._embed.text.weight, self._embed.code.weight
         return embed_rows(kinds, ids, vectors, *tables, slots)
 

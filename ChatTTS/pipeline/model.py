@@ -68,7 +68,7 @@ class Model:
 
     @property
     def recordables(self) -> list[Recordable]:
-        """What is recorded on a GPU behind the start, in this order; nothing on other devices."""
+        """The parts whose launches a GPU records behind the start, in this order; else none."""
         parts = self.gpt.recordable, self.from_hiddens.recordable, self.from_codes.recordable
         return [part for part in parts if part is not None]
 

@@ -137,7 +137,7 @@ def attend_rows_torch(
 
 @dataclass(frozen=True)
 class Residual:
-    """What the result of a dense layer is added to.
+    """The rows to which a dense layer adds its result.
 
     Attributes:
         rows: float32 [B, T, outputs], whose rows of one utterance are contiguous.

@@ -1,4 +1,4 @@
-"""What a request may ask for here, and the voice that speaks it; known before it has its turn."""
+"""Checks of a request before it has its turn, and the voice that speaks it."""
 
 from __future__ import annotations
 

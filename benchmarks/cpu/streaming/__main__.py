@@ -11,8 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -189,13 +188,16 @@ def _result(streams: int, rounds: dict[str, list[Streamed]]) -> dict[str, Any]:
 
 
 def as_json(report: Mapping[str, Any]) -> str:
-    """Return the report as JSON with each chunk, and not each of its numbers, on its own line."""
-    text = json.dumps(report, indent=1)
-    return re.sub(r"\[\s+([-+.\de,\s]*?)\s+\]", _on_one_line, text) + "\n"
+    """Return the report as JSON, without the thousands of chunks that its figures come from."""
+    results = [
+        {**result, "rounds": {key: _without_chunks(own) for key, own in result["rounds"].items()}}
+        for result in report["results"]
+    ]
+    return json.dumps({**report, "results": results}, indent=1) + "\n"
 
 
-def _on_one_line(numbers: re.Match[str]) -> str:
-    return f"[{' '.join(numbers[1].split())}]"
+def _without_chunks(records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: of for name, of in own.items() if name != "chunks"} for own in records]
 
 
 def parse() -> argparse.Namespace:

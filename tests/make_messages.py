@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from .support.places import ROOT
 from .support.source_imports import modules
@@ -29,6 +30,7 @@ _ENDINGS = ("Error", "Exception", "Exit", "Warning", "SocketClose")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+@cache
 def messages() -> dict[str, set[str]]:
     """Return the messages by the names of their errors, `Warnings` and `Log`."""
     found: dict[str, set[str]] = defaultdict(set)

@@ -60,7 +60,8 @@ def docstrings(
         if isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant):
             yield Docstring(str(child.value.value), module, classes)
         inner = (*classes, child) if isinstance(child, ast.ClassDef) else classes
-        yield from docstrings(module, child, inner)
+        if not isinstance(child, ast.expr):
+            yield from docstrings(module, child, inner)
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -83,8 +84,9 @@ def members(scope: Scope) -> dict[str, ast.AST]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found[node.id] = node
     for node in ast.walk(scope) if isinstance(scope, ast.ClassDef) else ():
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self":
-            found.setdefault(node.attr, node)
+        match node:
+            case ast.Attribute(value=ast.Name(id="self")):
+                found.setdefault(node.attr, node)
     return found
 
 
@@ -154,10 +156,12 @@ def test_files_of_the_package_are_there() -> None:
 
 @cache
 def all_docstrings() -> list[Docstring]:
+    """Return the docstrings of all modules that refer to something."""
+    texts = {module: path.read_text(encoding="utf-8") for module, path in sources().items()}
     return [
         docstring
-        for module, path in sources().items()
-        if "`" in path.read_text(encoding="utf-8")
+        for module, text in texts.items()
+        if ROLE.search(text) or FILE.search(text)
         for docstring in docstrings(module)
     ]
 

@@ -84,6 +84,7 @@ def test_without_the_published_package_there_is_no_warning(tmp_path: Path) -> No
         check_single_distribution(tmp_path / "ChatTTS", [str(tmp_path)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use", ["ChatTTS.Chat", "ChatTTS.save", "__import__('ChatTTS.cli')"])
 def test_installed_over_the_published_package_the_first_use_says_so(
     tmp_path: Path, use: str

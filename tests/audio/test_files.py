@@ -36,6 +36,7 @@ def test_lossless_formats_come_back_within_half_a_step(
     assert np.abs(back - wav).max() <= bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [8_000, 16_000, 24_000, 48_000])
 @pytest.mark.parametrize("ending", ["mp3", "ogg", "opus"])
 def test_compressed_formats_keep_length_and_shape(tmp_path: Path, rate: int, ending: str) -> None:
@@ -101,6 +102,7 @@ def test_clipping_is_counted_once_and_never_wraps(
     assert "clipped 2 of 5" in caplog.text
 
 
+@pytest.mark.slow
 def test_minutes_of_vorbis_do_not_crash() -> None:
     # libsndfile's Vorbis writer overruns the stack on one large write, so a child process writes.
     code = (

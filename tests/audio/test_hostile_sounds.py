@@ -61,6 +61,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 @linux
 def test_a_small_file_of_many_samples_takes_little_memory(tmp_path: Path) -> None:
     wide = silence(tmp_path / "wide.flac", 6, 655_350, 8)  # 126 MB of float32
@@ -130,6 +131,7 @@ class Hungry:
         return (bytearray, (2**30,))
 
 
+@pytest.mark.slow
 @linux
 def test_speakers_of_old_versions_take_no_more_than_they_have(tmp_path: Path) -> None:
     files = [tmp_path / f"{name}.pt" for name in ("packed", "expanded", "called", "old")]

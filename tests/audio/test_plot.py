@@ -38,6 +38,7 @@ def like(picture: np.ndarray, colour: str) -> np.ndarray:
     return found
 
 
+@pytest.mark.slow
 def test_the_spectrogram_shows_the_pitch(tmp_path: Path) -> None:
     rows = []
     for frequency in (500.0, 4_000.0):
@@ -58,6 +59,7 @@ def test_waveforms_of_any_length_and_source(tmp_path: Path) -> None:
     plot_waveform(np.zeros(5000, np.int16), tmp_path / "silent.png")
 
 
+@pytest.mark.slow
 def test_the_difference_is_drawn_where_it_is(tmp_path: Path) -> None:
     a = tone(2)
     b = a.copy()
@@ -78,6 +80,7 @@ def test_the_difference_is_drawn_where_it_is(tmp_path: Path) -> None:
     assert shares[2][1] < shares[0][1] - 0.15  # the difference is in the first quarter
 
 
+@pytest.mark.slow
 def test_identical_waveforms_can_be_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[np.ndarray] = []
     draw = plot._draw_spectrogram

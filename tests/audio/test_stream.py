@@ -153,6 +153,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
     assert not (tmp_path / "b.wav").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="pipes as on Unix")
 def test_standard_output_to_a_pipe() -> None:
     code = (

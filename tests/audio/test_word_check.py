@@ -40,6 +40,7 @@ def test_every_word_is_heard_once_and_in_order() -> None:
     assert borders[-1, 1] <= len(recording(MORNING)) / SAMPLE_RATE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(1, 6))
 def test_a_word_that_is_missing_in_the_sound(place: int) -> None:
     words = TEXT.split()

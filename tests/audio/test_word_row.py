@@ -92,6 +92,7 @@ def texts_of(picture: Path) -> list[str]:
     return re.findall(r"<!-- (.*?) -->", picture.read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 def test_a_plot_has_its_words_and_grows_for_them(tmp_path: Path) -> None:
     wav = np.sin(np.arange(48_000) / 20).astype(np.float32)
     spoken = [

@@ -210,6 +210,7 @@ def contents(path: object) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.slow
 def test_it_downloads_once_and_then_needs_no_hub(service: Service) -> None:
     wanted = {name: service.repository.files[name] for name in published_facts()["sha256"]}
     first = service.client("locate")
@@ -231,6 +232,7 @@ def test_it_downloads_once_and_then_needs_no_hub(service: Service) -> None:
     assert service.client("download", HF_HUB_OFFLINE="1")["path"] == first["path"]
 
 
+@pytest.mark.slow
 def test_a_part_is_completed_and_force_fetches_all_anew(service: Service) -> None:
     first = service.client("download")
     vocos = Path(str(first["path"])) / VOCOS
@@ -249,6 +251,7 @@ def test_a_part_is_completed_and_force_fetches_all_anew(service: Service) -> Non
     assert contents(forced["path"])[VOCOS] == service.repository.files[VOCOS]
 
 
+@pytest.mark.slow
 def test_it_downloads_where_the_caller_wants(service: Service) -> None:
     wanted = {name: service.repository.files[name] for name in published_facts()["sha256"]}
     for call, origin in (("mine", "local"), ("my cache", "huggingface")):
@@ -273,6 +276,7 @@ def test_force_without_a_hub_does_not_pass_off_what_is_cached(service: Service) 
         assert answer["cached_after"], "what was there is still there"
 
 
+@pytest.mark.slow
 def test_a_broken_connection_is_taken_up_where_it_stopped(service: Service) -> None:
     content = bytes(range(256)) * (PIECE // 256) + b"the second piece" * 1000
     service.repository.files[GPT] = content
@@ -287,6 +291,7 @@ def test_a_broken_connection_is_taken_up_where_it_stopped(service: Service) -> N
     assert contents(answer["path"])[GPT] == content
 
 
+@pytest.mark.slow
 def test_files_from_a_hub_must_be_the_published_ones(service: Service) -> None:
     message = str(service.client("check")["error"])
     for name, expected in published_facts()["sha256"].items():
@@ -295,6 +300,7 @@ def test_files_from_a_hub_must_be_the_published_ones(service: Service) -> None:
     assert "chattts download --force" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("trouble", "says"), [("not found", "404"), ("down", "Connect"), ("offline", "Offline")]
 )
@@ -314,6 +320,7 @@ def test_failure_names_cause_and_remedies(service: Service, trouble: str, says: 
     assert "\n" not in message
 
 
+@pytest.mark.slow
 def test_a_mirror_that_lacks_files_is_found_out(service: Service) -> None:
     del service.repository.files[VOCOS]
     answer = service.client("locate")

@@ -124,6 +124,7 @@ def test_a_folder_that_is_not_there(chat: FakeChat, run: Run) -> None:
     assert not chat.loaded
 
 
+@pytest.mark.slow
 def test_a_picture(chat: FakeChat, run: Run) -> None:
     pytest.importorskip("matplotlib")
     for stream in ([], ["--stream"]):

@@ -107,6 +107,7 @@ def test_without_options(
     assert "127.0.0.1:50051 (gRPC)" in err
 
 
+@pytest.mark.slow
 def test_the_garbage_collector_leaves_out_what_was_loaded(
     serve: FakeServe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +183,7 @@ def test_adapters_by_their_names(serve: FakeServe, chat: FakeChat) -> None:
     assert chat.loaded["adapter"] == {"anna": Path("some/folder"), "default": Path("x")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["runs/r=8/adapter", "./r=8", "/r=8"])
 def test_a_folder_may_have_an_equals_sign(serve: FakeServe, chat: FakeChat, folder: str) -> None:
     assert main(["serve", "--adapter", folder]) == 0
@@ -243,6 +245,7 @@ def test_an_option_whose_packages_are_missing_names_their_extra(
     assert not chat.loaded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "served"), [("none", ()), (" ElevenLabs,", ("elevenlabs",)), ("", ())]
 )

@@ -109,6 +109,7 @@ def an_example(action: argparse.Action) -> tuple[list[str], str, str]:
     return [name, "a/b"], "a/b", '"a/b"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("action", ACTIONS, ids=key)
 def test_an_option_a_variable_and_a_line_are_one(
     action: argparse.Action, monkeypatch: pytest.MonkeyPatch
@@ -382,6 +383,7 @@ def values(action: argparse.Action) -> st.SearchStrategy[list[str]]:
     return st.lists(one, min_size=1, max_size=most)
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(ACTIONS).flatmap(values), max_size=8))
 @settings(
     max_examples=60,

@@ -174,6 +174,7 @@ def is_speech(path: str, least_seconds: float) -> bool:
 # ---------------------------------------------------------------- examples
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["file", "stream", "sse"])
 def test_openai_client(
     mode: str, running: Running, offline: Any, capsys: pytest.CaptureFixture[str]
@@ -188,6 +189,7 @@ def test_openai_client(
         assert len(ChatTTS.read("one.wav")[0]) == len(offline)
 
 
+@pytest.mark.slow
 def test_openai_client_streams_to_standard_output(
     running: Running, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -198,6 +200,7 @@ def test_openai_client_streams_to_standard_output(
     assert is_speech("played.mp3", 0.5)
 
 
+@pytest.mark.slow
 def test_live_text_is_spoken_while_it_comes(running: Running) -> None:
     with live_text(running) as talk:
         talk.type(f"{SENTENCE} So we stayed at home all day, and nobody ")
@@ -210,6 +213,7 @@ def test_live_text_is_spoken_while_it_comes(running: Running) -> None:
     assert is_speech("live.wav", 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 def test_live_text_falls_silent_at_ctrl_c(running: Running) -> None:
     with live_text(running) as talk:
@@ -242,6 +246,7 @@ def test_live_text_ends_at_ctrl_c_in_silence(running: Running) -> None:
         assert talk.end() == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("online", [False, True])
 def test_riva_client(
     online: bool, running: Running, offline: Any, capsys: pytest.CaptureFixture[str]
@@ -300,6 +305,7 @@ def test_scripts(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
     assert str(end.value.code).startswith("play.txt:2: there is no voice 'Zoe'")
 
 
+@pytest.mark.slow
 def test_curl_asks_for_everything_once(running: Running) -> None:
     running.asked.clear()
     curl = ["sh", str(EXAMPLES / "curl.sh"), "--url", f"http://{running.address}"]
@@ -403,6 +409,7 @@ def test_the_metrics_of_the_document_are_those_of_the_server(text: str, running:
     assert set(re.findall(r"`(chattts_\w+)`", text)) == named
 
 
+@pytest.mark.slow
 def test_the_limits_of_the_document_are_those_of_the_settings(text: str) -> None:
     rows = re.findall(
         r"^\| (?:`(--[\w-]+)`)? ?\| `(\w+)` \| ([\d.]+)( MiB)? \|", text, re.MULTILINE

@@ -19,6 +19,7 @@ from ..support.places import ROOT
 EXAMPLE = ROOT / "examples/testing"
 
 
+@pytest.mark.slow
 def test_the_example_keeps_its_reference(bundled: Chat, tmp_path: Path) -> None:
     test = EXAMPLE / "test_greeting.py"
     references = EXAMPLE / "references" / test.stem

@@ -64,6 +64,7 @@ def mcp_url(server: WholeServer) -> Iterator[str]:
     server.run(context.__aexit__(None, None, None))
 
 
+@pytest.mark.slow
 def test_wyoming_client(server: WholeServer, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"tcp://127.0.0.1:{server.wyoming_port}"
     run("wyoming_client.py", TEXT, "We went home.", "--url", url, "--voice", "edith")
@@ -78,6 +79,7 @@ def test_wyoming_client(server: WholeServer, capsys: pytest.CaptureFixture[str])
     assert "nobody" in str(end.value.code)
 
 
+@pytest.mark.slow
 def test_mcp_client(server: WholeServer, mcp_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     run("mcp_client.py", TEXT, "--url", mcp_url, "--seed", "7")
     sound = Path("mcp.mp3").read_bytes()

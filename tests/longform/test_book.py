@@ -15,6 +15,7 @@ from benchmarks.longform.book_run import BookSettings, run_book
 from ChatTTS.longform.files import read_script
 
 
+@pytest.mark.slow
 def test_equal_seeds_write_equal_books(tmp_path: Path) -> None:
     book = chapters(2.0, 3, seed=4)
     for name in ("a.epub", "b.epub"):

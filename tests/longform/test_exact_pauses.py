@@ -42,6 +42,7 @@ def silences(sound: Samples) -> list[int]:
     return [int(heard[0]), *map(int, gaps[gaps > 6000]), int(len(sound) - 1 - heard[-1])]
 
 
+@pytest.mark.slow
 def test_breaks_are_exact(bundled: Chat, tmp_path: Path) -> None:
     first, *pauses, _ = silences(read(bundled, tmp_path, TALK))
     assert (first, pauses) == (4800, [21_600, 12_000])

@@ -345,6 +345,7 @@ def test_a_file_that_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> No
         read_script(path, "pdf")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

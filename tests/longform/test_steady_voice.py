@@ -105,6 +105,7 @@ def test_a_strange_voice_is_spoken_again(standard: Chat, fake: Unsteady) -> None
     assert 0 < again < 2**63
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("manner", "trait"),
     [({"voice": 9.0}, "voice"), ({"level": 0.2}, "loudness"), ({"pace": 0.08}, "pace")],

@@ -147,6 +147,7 @@ def silence_the_vocoder(chat: Chat) -> None:
         chat.vocos.backbone.embed.weight.zero_()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", [silence_the_llama, silence_the_heads, silence_the_decoder, silence_the_vocoder]
 )
@@ -238,6 +239,7 @@ def test_a_step_computes_in_as_many_threads_as_it_can_use(
     assert seen == {1}
 
 
+@pytest.mark.slow
 def test_threads_that_were_asked_for_are_taken() -> None:
     engine = load(use_vllm=False, num_threads=2).gpt.engine
     assert isinstance(engine, StandardEngine)

@@ -192,6 +192,7 @@ def stream(chat: Chat, guard: str, **options: Any) -> tuple[SpeechStream, list[P
     return given, list(given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guard", ["report", "retry"])
 def test_faults_come_with_the_utterance_that_has_them(velocity: Chat, guard: str) -> None:
     whole = spoken(velocity, TEXT, guard)
@@ -226,6 +227,7 @@ class LeapingHeads(Recording):
             yield deltas
 
 
+@pytest.mark.slow
 def test_words_that_are_left_out_are_told_before_their_place_is_heard() -> None:
     """The decoder of the bundled voice looks further ahead than the path."""
     chat = Chat()
@@ -246,6 +248,7 @@ def test_words_that_are_left_out_are_told_before_their_place_is_heard() -> None:
     assert told.position <= faults[0].start_sample
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low_latency", [False, True])
 def test_a_stream_tries_again_before_it_gives_sound(velocity: Chat, low_latency: bool) -> None:
     whole = spoken(velocity, TEXT, "retry")

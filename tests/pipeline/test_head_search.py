@@ -119,6 +119,7 @@ def test_a_search_ends_when_its_call_is_cancelled(standard: Chat) -> None:
     assert len(engine.requests) <= len(sample_sentences(None))
 
 
+@pytest.mark.slow
 def test_named_heads_are_never_searched_for(bundled: Chat) -> None:
     model = loaded(bundled)
     with FollowingHeads(bundled) as engine:

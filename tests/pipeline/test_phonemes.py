@@ -93,6 +93,7 @@ def test_scripts_get_the_prompts_of_the_pipeline(voice: Chat) -> None:
     assert ids[0, :, 0].tolist() == recording.requests[0].prompt.text.tolist()
 
 
+@pytest.mark.slow
 def test_texts_are_refined_as_letters_and_spoken_as_phonemes(phonetic: Chat) -> None:
     with Recording(phonetic) as recording:
         phonetic.infer("Say hello.", params_infer_code=LIVELY)
@@ -112,6 +113,7 @@ def test_what_letters_cannot_write_is_not_refined(voice: Chat) -> None:
 # ---------------------------------------------------------------- words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [ENGLISH, MANDARIN, MIXED])
 def test_word_times_keep_the_callers_words(phonetic: Chat, text: str) -> None:
     words = spoken(phonetic, text).words[0]
@@ -139,6 +141,7 @@ def test_each_token_leads_to_its_word(voice: Chat) -> None:
     assert columns.tags == {tokens.index("[laugh]")}
 
 
+@pytest.mark.slow
 def test_a_stream_is_the_whole(phonetic: Chat) -> None:
     whole = spoken(phonetic, MIXED)
     stream = phonetic.stream(MIXED, word_times=True, **quick())

@@ -129,6 +129,7 @@ def test_silence_at_the_border_moves_the_words(velocity: Chat) -> None:
     assert moved[0].start_character == len("[lbreak]")
 
 
+@pytest.mark.slow
 def test_an_utterance_that_is_tried_again_gives_its_last_words(velocity: Chat) -> None:
     params = {**SETTINGS, "min_new_token": 400, "max_new_token": 2000, "ensure_non_empty": True}
     with Recording(velocity) as recording:

@@ -74,6 +74,7 @@ def test_a_corpus_is_read_as_it_was_saved(tmp_path: Path, small: Corpus) -> None
             )
 
 
+@pytest.mark.slow
 @pytest.mark.smoke
 def test_a_missing_or_damaged_corpus_is_named(tmp_path: Path) -> None:
     with pytest.raises(AssetError, match="prepare"):

@@ -40,6 +40,7 @@ def test_a_script_speaks_with_the_bundled_voice(checkout: Path) -> None:
     assert (checkout / "said.txt").read_text() == "0"
 
 
+@pytest.mark.slow
 def test_how_scripts_end(checkout: Path) -> None:
     assert run(Script("tests/fails.py"), checkout).reason == "ValueError: of no use"
     assert "tried to connect" in run(Script("tests/calls.py"), checkout).reason

@@ -128,6 +128,7 @@ def test_odd_values_speak_as_their_meaning_does(small: Chat) -> None:
         )
 
 
+@pytest.mark.slow
 def test_streams_with_odd_sizes(standard: Chat) -> None:
     whole = speak(standard, TEXT)[0]
     odd_sizes: tuple[dict[str, Any], ...] = (

@@ -44,6 +44,7 @@ def ask(client: httpx.Client, **fields: Any) -> httpx.Response:
     return client.post("/v1/audio/speech", json=body)
 
 
+@pytest.mark.slow
 def test_each_name_is_a_voice_of_its_own(client: httpx.Client, server: RunningServer) -> None:
     plain, anna, bert = (ask(client, voice=v).content for v in (None, "anna", "bert"))
     assert len({plain, anna, bert}) == 3
@@ -83,6 +84,7 @@ def test_requests_are_counted_by_their_adapter(client: httpx.Client) -> None:
     assert {name: count(name) - before[name] for name in before} == {"anna": 2, "base": 1}
 
 
+@pytest.mark.slow
 def test_the_parts_of_ssml_keep_it(client: httpx.Client) -> None:
     text = f'<speak><voice name="anna">{SHORT}</voice></speak>'
     assert ask(client, input=text).content == ask(client, voice="anna").content
@@ -118,6 +120,7 @@ def test_uploads_do_not_take_their_names(client: httpx.Client, server: RunningSe
     library.remove("bert")
 
 
+@pytest.mark.slow
 def test_the_default_adapter_is_the_default_voice(tmp_path: Path) -> None:
     folder = save_adapter(tmp_path / "a", shape_of(assets.locate("bundled").path), rank=1)
     chat = Chat()

@@ -295,6 +295,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(STEPS, st.integers(1, 3), st.integers(0, 5))
 def test_after_any_history_limits_hold_and_every_request_ends(

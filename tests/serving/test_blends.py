@@ -40,6 +40,7 @@ def mixed(server: RunningServer, first: float, second: float) -> Any:
     )
 
 
+@pytest.mark.slow
 def test_all_spellings_are_one_voice(server: RunningServer, client: httpx.Client) -> None:
     spellings = (
         "clara:2,edith:1",

@@ -167,6 +167,7 @@ def test_speed(client: openai.OpenAI, offline: NDArray[np.int16]) -> None:
     assert abs(length - len(offline) / 1.25) < RATE / 10
 
 
+@pytest.mark.slow
 def test_voices_differ(client: openai.OpenAI, server: WholeServer) -> None:
     def spoken(voice: str) -> NDArray[np.int16]:
         answer = client.audio.speech.create(
@@ -269,6 +270,7 @@ def label(server: WholeServer, key: str) -> str:
     return Authenticator(server.settings.api_keys).client(key, "")
 
 
+@pytest.mark.slow
 def test_a_wrong_key(small: WholeServer, keyed: openai.OpenAI) -> None:
     with openai_client(small, "wrong") as stranger, pytest.raises(openai.AuthenticationError):
         speak(stranger)
@@ -297,6 +299,7 @@ def test_a_full_server_and_a_limit_of_ones_own(small: WholeServer, keyed: openai
     assert small.becomes_idle()
 
 
+@pytest.mark.slow
 def test_the_client_retries_after_the_time_that_it_is_told(
     small: WholeServer, offline: NDArray[np.int16]
 ) -> None:
@@ -377,6 +380,7 @@ def whole(server: WholeServer) -> NDArray[np.int16]:
     return sound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", CLIENTS, ids=lambda ask: ask.__name__)
 def test_the_same_samples_everywhere(
     server: WholeServer, whole: NDArray[np.int16], ask: Callable[[WholeServer], bytes]
@@ -391,6 +395,7 @@ def test_the_same_samples_over_every_protocol(
     assert max_difference(samples(ask(server, TEXT, VOICE, SEED)), whole) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ask", "name"), list(zip(PROTOCOL_CLIENTS[::2], cycle(VENDORS_NAMES), strict=False))
 )

@@ -329,6 +329,7 @@ def closed(server: WholeServer, reason: str) -> float:
     return registry.get_sample_value("chattts_connections_closed_total", {"reason": reason}) or 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [b"", HALF, NO_BODY])
 def test_a_crowd_that_owes_its_requests_shuts_no_client_out(
     server: WholeServer, words: bytes, caplog: pytest.LogCaptureFixture
@@ -363,6 +364,7 @@ def test_a_body_that_does_not_come_is_answered(server: WholeServer) -> None:
     assert b'"code":"request_timeout"' in body
 
 
+@pytest.mark.slow
 def test_half_of_a_second_request_is_cut(server: WholeServer) -> None:
     request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
@@ -375,6 +377,7 @@ def test_half_of_a_second_request_is_cut(server: WholeServer) -> None:
     assert eventually(lambda: closed(server, "slow") > before)
 
 
+@pytest.mark.slow
 def test_a_websocket_is_no_idle_connection(server: WholeServer) -> None:
     with speaker(server) as client:
         # The limit of an idle WebSocket is longer than that of a request's head.
@@ -398,6 +401,7 @@ def test_sockets_of_one_address_are_counted_behind_a_proxy() -> None:
             assert first.until("audio.done")
 
 
+@pytest.mark.slow
 def test_grpc_ends_connections_that_say_nothing(server: WholeServer) -> None:
     with clients(server.grpc_address, 40) as crowd:
         for client in crowd:
@@ -406,6 +410,7 @@ def test_grpc_ends_connections_that_say_nothing(server: WholeServer) -> None:
         assert voice.synthesize("We went home.").audio
 
 
+@pytest.mark.slow
 def test_grpc_takes_no_more_than_its_limit() -> None:
     with whole_server(**with_limits(connections=2, head_seconds=PATIENCE)) as server:
         with clients(server.grpc_address, 5) as crowd:

@@ -133,6 +133,7 @@ def test_the_image_installs_the_pinned_torch() -> None:
     assert any(line.startswith("TORCH_INDEX=https://") for line in instructions("ARG"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (503, 1)])
 def test_the_image_is_healthy_when_the_server_is_ready(status: int, code: int) -> None:
     asked = []

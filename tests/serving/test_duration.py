@@ -44,6 +44,7 @@ def offline(server: RunningServer) -> np.ndarray[Any, np.dtype[np.int16]]:
     return to_int16(samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [False, True])
 def test_rest_gives_the_speech_of_the_library(
     server: RunningServer, offline: np.ndarray[Any, np.dtype[np.int16]], stream: bool
@@ -61,6 +62,7 @@ def test_the_tempo_of_the_request_keeps_the_duration(server: RunningServer) -> N
     assert len(answer.content) == 2 * 2 * 24_000
 
 
+@pytest.mark.slow
 def test_ssml_has_durations_of_its_own(server: RunningServer) -> None:
     ssml = f'<speak>{TEXT}<prosody duration="2400ms">{TEXT}</prosody></speak>'
     alone = ask(server)
@@ -69,6 +71,7 @@ def test_ssml_has_durations_of_its_own(server: RunningServer) -> None:
     assert len(answer.content) - len(alone.content) == 2 * round(2.4 * 24_000)
 
 
+@pytest.mark.slow
 def test_the_tempo_of_the_request_keeps_the_durations_of_ssml(server: RunningServer) -> None:
     ssml = f'<speak><prosody duration="2s">{TEXT}</prosody></speak>'
     answer = ask(server, input=ssml, speed=1.25)
@@ -76,6 +79,7 @@ def test_the_tempo_of_the_request_keeps_the_durations_of_ssml(server: RunningSer
     assert len(answer.content) == 2 * 2 * 24_000
 
 
+@pytest.mark.slow
 def test_a_time_that_is_too_short_is_refused_with_the_shortest_one(server: RunningServer) -> None:
     for fields in ({"duration": 0.5}, {"duration": 0.5, "stream": False}):
         answer = ask(server, **fields)
@@ -93,6 +97,7 @@ def test_a_duration_is_not_for_documents() -> None:
         SpeechRequest(marked.text, segments=marked.segments, duration=2.0)
 
 
+@pytest.mark.slow
 def test_results_of_other_durations_are_not_mixed(server: RunningServer) -> None:
     lengths = {
         len(ask(server, **fields).content)
@@ -113,6 +118,7 @@ def test_a_context_speaks_its_whole_text_in_its_duration(
     assert done["total_samples"] == len(offline)
 
 
+@pytest.mark.slow
 def test_a_context_tells_what_is_too_short(socket: Speaker) -> None:
     socket.say("session.config", seed=SEED, duration=0.5)
     socket.say("input.text", text=TEXT)

@@ -117,6 +117,7 @@ def test_a_foreign_page_changes_and_speaks_nothing(
     assert model.said == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["multipart/mixed", "multipart/x; boundary=a", "text/plain", ""])
 @pytest.mark.parametrize("path", [SCRIPTS, "/tts", "/v1/speak", "/v1/text-to-speech/edith"])
 def test_json_by_another_name_has_the_limits_of_json(

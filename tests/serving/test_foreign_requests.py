@@ -34,6 +34,7 @@ def server() -> Iterator[WholeServer]:
 # ------------------------------------------------------------------ null
 
 
+@pytest.mark.slow
 def test_null_is_as_if_absent(client: httpx.Client) -> None:
     plain = spoken(client).content
     names = "speed sample_rate stream_format stream refine low_latency priority strict voice model"
@@ -100,6 +101,7 @@ def test_slashes_and_health(client: httpx.Client) -> None:
     assert client.post(f"{client.base_url}//v1/audio/speech", json=body).status_code == 200
 
 
+@pytest.mark.slow
 def test_slashes_do_not_pass_by_the_keys() -> None:
     with whole_server(api_keys=("k",)) as server, httpx.Client() as client:
         for path in ("//v1/audio/voices", "/static//../v1/audio/voices", "//tts?text=a"):
@@ -127,6 +129,7 @@ def sizes(data: bytes) -> tuple[int, int]:
     return struct.unpack_from("<I", data, 4)[0], struct.unpack_from("<I", data, 40)[0]
 
 
+@pytest.mark.slow
 def test_a_streamed_file_has_its_length_if_that_is_known(
     client: httpx.Client, server: WholeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -184,6 +187,7 @@ def test_g711_has_a_header_of_wav(format: Format, tag: int, count: int) -> None:
         Encoder(Format.MP3, in_wav=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["mulaw", "alaw"])
 def test_deepgrams_clients_get_g711_in_wav(client: httpx.Client, encoding: str) -> None:
     path = f"/v1/speak?model=alloy&seed=1&encoding={encoding}&sample_rate=8000"

@@ -429,6 +429,7 @@ def test_names_of_voices_over_rest(server: WholeServer, names: Sequence[str]) ->
             assert gone.status_code in (307, 400, 404, 405), (name, gone.text)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("untouched")
 @pytest.mark.parametrize("method", ["DELETE", "GET"])
 def test_addresses_that_leave_the_folder(server: WholeServer, method: str) -> None:
@@ -455,6 +456,7 @@ def test_names_of_voices_over_a_socket(server: WholeServer) -> None:
             assert error["type"] == "invalid_request_error", (name, error)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("untouched")
 def test_names_of_voices_over_grpc(server: WholeServer) -> None:
     with server.channel() as channel:

@@ -111,6 +111,7 @@ def test_a_whole_file_tells_how_many_faults_it_has(
         assert is_near(answer.content, plain)
 
 
+@pytest.mark.slow
 def test_faulty_speech_is_spoken_again_before_it_is_sent(
     server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,6 +125,7 @@ def test_faulty_speech_is_spoken_again_before_it_is_sent(
     assert "x-faults" not in answer.headers, "they are not known when a stream begins"
 
 
+@pytest.mark.slow
 def test_an_object_has_the_faults(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     timed: dict[str, Any] = {"timestamp_granularities": ["word"]}
     scripted(monkeypatch, True)
@@ -150,6 +152,7 @@ def test_events_have_the_faults(server: RunningServer, monkeypatch: pytest.Monke
         assert not {"faults", "retries"} & given.keys()
 
 
+@pytest.mark.slow
 def test_the_server_has_a_default(guarded: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole speech is spoken again, and streamed speech is not held back."""
     scripted(monkeypatch, True)
@@ -168,6 +171,7 @@ def test_the_server_has_a_default(guarded: RunningServer, monkeypatch: pytest.Mo
         assert (answer.headers["x-faults"], answer.headers["x-retries"]) == ("0", "1")
 
 
+@pytest.mark.slow
 def test_items_of_a_batch(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> None:
     scripted(monkeypatch, True)
     items = [{"input": TEXT, "guard": "report"}]

@@ -79,6 +79,7 @@ def test_the_language_chooses_over_every_interface(server: WholeServer, ask: Any
     assert ask(server, CHINESE, "nobody-knows", 1) == ask(server, CHINESE, "lan", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "fields", "told"),
     [
@@ -143,6 +144,7 @@ def test_the_first_words_of_live_text_choose_and_the_voice_stays(server: WholeSe
     assert told == ["clara", "lan", "lan"]
 
 
+@pytest.mark.slow
 def test_later_utterances_have_the_voice_of_the_first(server: WholeServer) -> None:
     def sound(**config: Any) -> bytes:
         with speaker(server) as talk:

@@ -63,6 +63,7 @@ def test_names_of_languages() -> None:
     assert [language_choice(known[:n]) for n in (1, 2, 3)] == ["en", "en or zh", KNOWN]
 
 
+@pytest.mark.slow
 def test_rest(server: RunningServer, said: bytes) -> None:
     assert post(server, language="fr").content == said
     refused = post(server, language="de")

@@ -55,6 +55,7 @@ def test_so_it_is_on_other_routes(server: RunningServer, path: str) -> None:
     assert spoken.status_code == 422
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fields", [{}, {"stream": False}, {"stream_format": "sse"}])
 def test_a_part_is_spoken_and_the_rest_is_in_a_header(
     server: RunningServer, fields: dict[str, Any]

@@ -40,6 +40,7 @@ def spoken(client: httpx.Client) -> bytes:
 # ------------------------------------------------------------------ names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["gpt-4o-mini-tts-2025-12-15", "kokoro", "", None])
 def test_any_model_is_taken_and_the_true_one_is_told(
     server: RunningServer, client: httpx.Client, spoken: bytes, model: str | None
@@ -49,6 +50,7 @@ def test_any_model_is_taken_and_the_true_one_is_told(
     assert answer.headers["x-model"] == server.chat.config.defaults.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("voice", ["EDITH", "alloy", "Alloy", " kitchen LAMP", {"id": "eDith"}])
 def test_voices_have_further_names_in_any_case(
     client: httpx.Client, spoken: bytes, voice: Any
@@ -164,6 +166,7 @@ def test_an_upload_takes_no_name_of_an_open_server(
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "name")
 
 
+@pytest.mark.slow
 def test_it_may_where_that_is_allowed(server: RunningServer) -> None:
     own: dict[str, Any] = {"chat": server.chat, "warm": False}
     form = {"name": "nova", "consent": "agreed", "speaker": edith(server)}

@@ -54,6 +54,7 @@ def is_near(audio: bytes, expected: NDArray[np.int16]) -> bool:
     return len(found) == len(expected) and int(np.abs(found - expected).max()) <= 1
 
 
+@pytest.mark.slow
 def test_the_saying_is_spoken_and_told(server: RunningServer) -> None:
     said, plain = offline(server, SAID), offline(server, TEXT)
     for stream in (True, False):
@@ -119,6 +120,7 @@ def test_a_voice_of_letters_takes_no_phonemes() -> None:
     chat.unload()
 
 
+@pytest.mark.slow
 def test_a_socket(server: RunningServer) -> None:
     with speaker(server) as socket:
         socket.say("session.config", lexicon={"nginx": 5})
@@ -133,6 +135,7 @@ def test_a_socket(server: RunningServer) -> None:
         assert text[use["start_character"] : use["end_character"]] == "nginx"
 
 
+@pytest.mark.slow
 def test_riva(server: RunningServer) -> None:
     with connected(server) as client:
         whole = client.speech.synthesize(TEXT, custom_dictionary=LEXICON, **NATIVE)

@@ -47,6 +47,7 @@ def refusals(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [record.facts for record in records]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "path", "how", "status", "code"),
     [
@@ -122,6 +123,7 @@ def speak_on_a_socket(server: WholeServer) -> str | None:
     return errors[0] if errors else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interface", [*SPEECHES, "websocket", "grpc"])
 def test_each_request_is_one_line_with_its_interface(
     server: WholeServer, caplog: pytest.LogCaptureFixture, interface: str

@@ -37,6 +37,7 @@ def test_a_voice_cannot_look_like_one_of_the_server(client: httpx.Client, name: 
     assert answer.json()["error"]["param"] == "name"
 
 
+@pytest.mark.slow
 def test_a_voice_cannot_look_like_an_uploaded_one(client: httpx.Client) -> None:
     assert upload(client, "Anna").status_code == 200
     assert "looks like" in upload(client, "\u0410nn\u0430").json()["error"]["message"]

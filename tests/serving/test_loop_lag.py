@@ -250,6 +250,7 @@ SCRIPTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_another_process_reads_the_script_that_this_one_would(kind: str) -> None:
     reading = Reading("a", kind, 1 << 20, False, None, None, 1500, 1000, 1e6)
@@ -259,6 +260,7 @@ def test_another_process_reads_the_script_that_this_one_would(kind: str) -> None
     assert isinstance(script, Script)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "kind"),
     [(b"\xff", ScriptError), (b"[pause:x]", ScriptError), (b"a" * 2000, ScriptTooLongError),
@@ -273,6 +275,7 @@ def test_its_errors_are_told_with_their_place(data: bytes, kind: type[ScriptErro
     assert (str(there.value), there.value.place) == (str(here.value), here.value.place)
 
 
+@pytest.mark.slow
 def test_a_dialogue_may_have_short_lines() -> None:
     reading = Reading("a.txt", "dialogue", 1 << 20, False, None, None, 1500, 20_000, 1e6)
     data = "\n".join(["Anna: Yes.", "Bob: No."] * 2500).encode()

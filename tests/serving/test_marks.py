@@ -94,6 +94,7 @@ def tags_of(data: bytes) -> dict[str, str]:
         return {name.lower(): value for name, value in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path", "body"), WAYS)
 def test_every_way_to_speech_has_the_header(
     client: httpx.Client,
@@ -137,6 +138,7 @@ def test_pages_of_other_hosts_may_read_the_header(
     assert DISCLOSURE in answer.headers["access-control-expose-headers"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["mp3", "opus", "flac"])
 @pytest.mark.parametrize("stream", [True, False])
 def test_the_sound_says_it_in_its_header(

@@ -201,6 +201,7 @@ def test_a_model_that_cannot_be_loaded_is_told() -> None:
     assert "chattts download" in answer.content[0].text
 
 
+@pytest.mark.slow
 def test_the_first_answer_waits_for_no_part_of_the_engine(tmp_path: Path) -> None:
     """Of the process that a program starts, up to its answer to `initialize`."""
     program = (

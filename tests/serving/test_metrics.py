@@ -32,6 +32,7 @@ def figures(client: httpx.Client) -> dict[str, float]:
     return sums
 
 
+@pytest.mark.slow
 def test_metrics(client: httpx.Client) -> None:
     before = figures(client)
     ask(client)

@@ -34,6 +34,7 @@ def hint(wrong: str, right: str) -> str:
     return f"{wrong!r} is no field; did you mean {right!r}?"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "body", "right"),
     [

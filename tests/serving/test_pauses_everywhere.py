@@ -142,6 +142,7 @@ def test_paragraphs_are_parted_once_and_a_written_break_stands_alone(
     assert min(first, last) > 0  # the ends are no borders between paragraphs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", OWN_CLIENTS)
 def test_own_interfaces_part_paragraphs(
     ask: Any, server: WholeServer, part: Callable[[str], NDArray[np.int16]]
@@ -165,6 +166,7 @@ def test_paragraphs_in_text_that_comes_in_parts(
         assert max_difference(samples(socket.samples().tobytes()), part(text)) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", [by_rest, by_websocket, by_riva])
 def test_paragraphs_of_documents_are_parted(
     ask: Any, server: WholeServer, part: Callable[[str], NDArray[np.int16]]
@@ -178,6 +180,7 @@ def test_paragraphs_of_documents_are_parted(
     )
 
 
+@pytest.mark.slow
 def test_the_tempo_leaves_the_pauses_of_paragraphs(server: WholeServer) -> None:
     fields = {"paragraph_pause": BETWEEN, "speed": 1.5}
     sound = by_rest(server, "The lamp was lit.\n\nWe went home.", VOICE, SEED, **fields)
@@ -242,6 +245,7 @@ def test_words_come_with_their_times(server: WholeServer) -> None:
     assert words[0]["start"] == pytest.approx(BEFORE, abs=0.03)
 
 
+@pytest.mark.slow
 def test_a_run_of_the_websocket_ends_with_its_silence_once(server: WholeServer) -> None:
     """Its sentences are requests of their own."""
     text = "The lamp was lit. Nobody knew why. We went home."

@@ -49,6 +49,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         yield started
 
 
+@pytest.mark.slow
 def test_sigterm_lets_requests_finish(start: Start) -> None:
     process = start("--drain-delay", "0.1", "--shutdown-seconds", "600")
     with Reader(process.url, LONG) as reader:
@@ -90,6 +91,7 @@ def test_a_second_signal_ends_it_at_once(start: Start) -> None:
         assert not reader.whole()
 
 
+@pytest.mark.slow
 def test_a_client_that_comes_while_a_balancer_is_told_is_served() -> None:
     with whole_server() as server:
         server.call(server.service.start_draining)

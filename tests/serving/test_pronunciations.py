@@ -48,6 +48,7 @@ def post(server: RunningServer, **fields: Any) -> httpx.Response:
     return httpx.post(f"{server.url}/v1/audio/speech", json=body, timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fields",
     [

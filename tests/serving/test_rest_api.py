@@ -80,6 +80,7 @@ def error_of(answer: httpx.Response) -> dict[str, Any]:
 # ------------------------------------------------------------------ errors
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/v1/audio/speech", "/refine"])
 @pytest.mark.parametrize("body", [b"{", b'{"input": "\xff"}'])
 def test_a_body_that_is_no_json(client: httpx.Client, path: str, body: bytes) -> None:
@@ -188,6 +189,7 @@ def test_the_log_has_the_request_and_not_its_text(
 # ------------------------------------------------------------------ keys and pages
 
 
+@pytest.mark.slow
 def test_keys(strict: RunningServer, keyed: httpx.Client) -> None:
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": KEYS[0][:-1]}):
         for path in ("/v1/models", "/v1/audio/voices", "/tts?text=a", "/openapi.json", "/nothing"):
@@ -439,6 +441,7 @@ def test_readiness(client: httpx.Client, strict: RunningServer) -> None:
     assert (status["limit"], status["max_characters"]) == (16, 10_000)
 
 
+@pytest.mark.slow
 def test_results_are_kept(
     client: httpx.Client, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -466,6 +469,7 @@ def test_page(client: httpx.Client) -> None:
         assert client.get(f"/static/{name}").status_code == 404
 
 
+@pytest.mark.slow
 def test_description(client: httpx.Client, keyed: httpx.Client) -> None:
     api = keyed.get("/openapi.json").json()
     ids = []

@@ -97,6 +97,7 @@ def test_texts_of_a_stream_are_spoken_as_one_that_is_cut(
     assert same(samples(b"".join(chunk.audio for chunk in chunks)), whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speed", [1.0, 2.0])
 def test_words_have_the_times_of_the_library(
     client: Client, server: RunningServer, speed: float
@@ -132,6 +133,7 @@ def times(response: Any) -> list[tuple[str, int, int]]:
     return [(word.word, word.start_time, word.end_time) for word in response.meta.words]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [8000, 16_000, 22_050, 44_100, 48_000])
 def test_other_rates_have_the_same_length(client: Client, offline: Any, rate: int) -> None:
     response = client.speech.synthesize(TEXT, **NATIVE | {"sample_rate_hz": rate})

@@ -172,6 +172,7 @@ def test_a_full_server_says_when_to_come_again(client: Client, server: RunningSe
     assert server.becomes_idle()
 
 
+@pytest.mark.slow
 def test_a_call_past_its_deadline_leaves_the_queue(client: Client, server: RunningServer) -> None:
     """The call's deadline also limits its wait in the queue, so no ticket is left behind."""
     admission = server.service.admission
@@ -263,6 +264,7 @@ class _Deaf:
 # -- ends ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_deadline_ends_the_work(client: Client, server: RunningServer) -> None:
     call = client.stub.SynthesizeOnline(iter([ask(LONG)]), timeout=0.5)
     with pytest.raises(grpc.RpcError) as caught:
@@ -291,6 +293,7 @@ def test_the_deadline_is_how_long_it_may_wait(
     assert 10 < bounded < 21  # gRPC rounds what it sends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_stream", [True, False])
 def test_a_client_that_leaves_frees_everything(
     client: Client, server: RunningServer, is_stream: bool
@@ -311,6 +314,7 @@ def test_a_client_that_leaves_frees_everything(
     assert eventually(lambda: tasks() <= before)
 
 
+@pytest.mark.slow
 def test_a_request_is_logged_without_its_text(
     client: Client, server: RunningServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -356,6 +360,7 @@ def test_refusals_are_counted_once(client: Client, server: RunningServer) -> Non
     assert [count("voice_not_found"), count("invalid_request")] == [before[0] + 1, before[1]]
 
 
+@pytest.mark.slow
 def test_a_graceful_end_lets_calls_finish(server: RunningServer) -> None:
     with connected(server) as client:
         call = client.stub.SynthesizeOnline(iter([ask(f"{TEXT} {TEXT}")]))
@@ -399,6 +404,7 @@ def test_another_voice_replaces_a_recording() -> None:
     assert first.text == "one"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
 def test_tls(server: RunningServer, tmp_path: Path) -> None:
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"

@@ -75,6 +75,7 @@ def synthesized(server: RunningServer, parts: list[str | None], **options: Any) 
     return asyncio.run(asyncio.wait_for(talk(), PATIENCE))
 
 
+@pytest.mark.slow
 def test_the_client_gets_the_samples_of_the_library(server: RunningServer, spoken: bytes) -> None:
     assert synthesized(server, [TEXT]) == spoken
     parts: list[str | None] = [TEXT[at : at + 7] for at in range(0, len(TEXT), 7)]

@@ -129,6 +129,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
+@pytest.mark.slow
 def test_tls(certificate: tuple[Path, Path]) -> None:
     trusted = ssl.create_default_context(cafile=certificate[0])
     with whole_server(tls_certificate=certificate[0], tls_key=certificate[1]) as server:
@@ -174,6 +175,7 @@ def test_files_for_tls_that_cannot_be_used(
 # ------------------------------------------------------------------ ending
 
 
+@pytest.mark.slow
 def test_waiting_requests_are_spoken_before_the_server_closes() -> None:
     """Shutdown also waits in the moment between two requests, when the only place is free."""
     lengths: Queue[int] = Queue()
@@ -193,6 +195,7 @@ def test_waiting_requests_are_spoken_before_the_server_closes() -> None:
     assert 0 not in counted
 
 
+@pytest.mark.slow
 def test_a_server_that_shuts_down_admits_no_request() -> None:
     with whole_server() as server, Reader(server.url, LONG * 2) as reader:
         server.call(server.service.admission.drain)
@@ -209,6 +212,7 @@ def test_a_server_that_shuts_down_admits_no_request() -> None:
         assert reader.whole()
 
 
+@pytest.mark.slow
 def test_a_socket_is_told_that_it_is_dropped() -> None:
     with whole_server() as server, speaker(server) as client:
         client.say("input.text", text=LONG * 20)
@@ -220,6 +224,7 @@ def test_a_socket_is_told_that_it_is_dropped() -> None:
         assert client.until("audio.done")["finish_reason"] == "error"
 
 
+@pytest.mark.slow
 def test_a_folder_of_protocols_is_one_that_is_served() -> None:
     """Those of this server's own interfaces are not chosen by name."""
     assert {"cartesia", "deepgram", "elevenlabs"} <= set(PROTOCOLS)

@@ -45,6 +45,7 @@ async def samples(service: SpeechService, seed: int = 7) -> int:
         return sum([len(piece.samples) async for piece in speech])
 
 
+@pytest.mark.slow
 def test_warming_up_leaves_no_trace_in_the_caches(chat: Chat, tmp_path: Path) -> None:
     async def main() -> None:
         service = make(chat, tmp_path)
@@ -125,6 +126,7 @@ def test_results_are_not_given_by_a_server_that_ends(chat: Chat, tmp_path: Path)
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_a_stream_that_ends_between_two_utterances_is_incomplete(
     chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

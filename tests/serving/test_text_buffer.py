@@ -51,6 +51,7 @@ def divided(utterances: list[str], most: int = MOST) -> list[str]:
     return [part for utterance in utterances for part in split_utterances(utterance, most)]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(TEXTS, st.lists(st.integers(0, 500), max_size=30))
 @example("It was 12. Then he left. Yes. [laugh] No. 12. We went", list(range(60)))
@@ -69,6 +70,7 @@ def test_nothing_is_lost(text: str) -> None:
     assert not divided([text[len(joined) :]])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(PLAIN, st.integers(10, 200))
 @example(f"{'word ' * 11}one. 12. {'more ' * 11}words.", 60)

@@ -38,6 +38,7 @@ def spoken(server: RunningServer) -> float:
     return metrics("chattts_latency_seconds_count") or 0.0
 
 
+@pytest.mark.slow
 def test_the_user_is_asked_and_the_button_speaks(
     server: RunningServer, client: httpx.Client
 ) -> None:
@@ -93,6 +94,7 @@ def test_it_is_counted_as_a_refusal(server: RunningServer, client: httpx.Client)
     assert refused() == before + 1
 
 
+@pytest.mark.slow
 def test_where_there_are_keys_or_any_origin_nothing_is_asked() -> None:
     for settings, status in (({"api_keys": ("k",)}, 403), ({"cors_origins": ("*",)}, 200)):
         with running_server(**settings) as server:  # type: ignore[arg-type]

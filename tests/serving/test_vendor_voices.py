@@ -112,6 +112,7 @@ def test_a_refusal_says_what_would_help(tmp_path: Any) -> None:
         Settings(unknown_voice="maybe")
 
 
+@pytest.mark.slow
 def test_what_is_stored_or_set_must_exist(tmp_path: Any, client: httpx.Client) -> None:
     library = VoiceLibrary(tmp_path)
     for fields in ({"default": "nobody"}, {"aliases": {"a": "nobody"}}):
@@ -169,6 +170,7 @@ def test_a_header_tells_the_voice(client: httpx.Client, voice: str | None, told:
     assert batch.json()["data"][0]["voice"] == told
 
 
+@pytest.mark.slow
 def test_vendors_answers_and_sockets_tell_it(server: WholeServer, client: httpx.Client) -> None:
     raw = {"container": "raw", "encoding": "pcm_s16le", "sample_rate": 24_000}
     fields = {"transcript": SHORT, "voice": "af_heart", "output_format": raw}

@@ -218,6 +218,7 @@ def test_another_rate_and_speed(socket: Speaker, whole: NDArray[np.int16]) -> No
     assert done["total_samples"] == pytest.approx(len(whole) / 6, rel=0.02)
 
 
+@pytest.mark.slow
 def test_two_contexts_side_by_side(socket: Speaker, server: RunningServer) -> None:
     texts = {"a": TEXT, "b": "Somebody lit the lamp. Then it was dark again."}
     for name in texts:
@@ -248,6 +249,7 @@ def test_framing_where_it_is_asked_for(socket: Speaker, whole: NDArray[np.int16]
 # -- cancel --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_cancel_and_go_on(socket: Speaker, server: RunningServer) -> None:
     socket.say("session.config", seed=SEED)
     socket.say("input.text", text=LONG)
@@ -331,6 +333,7 @@ def test_a_client_that_goes_away_frees_everything(server: RunningServer, is_poli
     assert is_over(server)
 
 
+@pytest.mark.slow
 def test_a_client_that_does_not_read_makes_the_engine_wait(server: RunningServer) -> None:
     ended: list[RequestRecord] = []
 

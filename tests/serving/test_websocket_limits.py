@@ -234,6 +234,7 @@ def refusals(server: RunningServer) -> float:
     return registry.get_sample_value("chattts_refused_total", labels) or 0.0
 
 
+@pytest.mark.slow
 def test_a_refused_prefetch_is_not_counted_as_a_refusal(chat: Chat) -> None:
     with running_server(chat=chat, extend=EXTEND, **with_limits(running=1)) as server:
         # No request may wait: a prefetched utterance is refused, and begun again in its turn.
@@ -265,6 +266,7 @@ def test_a_ping_may_wait_behind_sound_that_is_not_read_yet(monkeypatch: pytest.M
     assert [config.ws_ping_timeout for config in configs] == [200.0]
 
 
+@pytest.mark.slow
 def test_idle_sockets_are_closed(chat: Chat) -> None:
     limits = with_limits(idle_seconds=0.2)
     with running_server(chat=chat, extend=EXTEND, **limits) as server:

@@ -58,6 +58,7 @@ def speak(socket: Speaker, **settings: Any) -> dict[str, Any]:
     return socket.until("audio.done")
 
 
+@pytest.mark.slow
 def test_the_words_of_a_run_are_those_of_the_whole_text(
     socket: Speaker, expected: list[dict[str, Any]]
 ) -> None:
@@ -68,6 +69,7 @@ def test_the_words_of_a_run_are_those_of_the_whole_text(
     ]
 
 
+@pytest.mark.slow
 def test_words_come_in_step_with_the_sound(socket: Speaker) -> None:
     socket.say("session.config", **SETTINGS)
     socket.say("input.text", text=TEXT)
@@ -83,6 +85,7 @@ def test_words_come_in_step_with_the_sound(socket: Speaker) -> None:
     assert len(socket.all("text.words")) > 3
 
 
+@pytest.mark.slow
 def test_no_word_waits_for_the_next_utterance(
     socket: Speaker, expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +94,7 @@ def test_no_word_waits_for_the_next_utterance(
     assert words(socket) == expected
 
 
+@pytest.mark.slow
 def test_each_run_and_each_context_has_words_of_its_own(
     socket: Speaker, expected: list[dict[str, Any]]
 ) -> None:
@@ -109,6 +113,7 @@ def test_each_run_and_each_context_has_words_of_its_own(
     assert [word["word"] for word in words(socket, "third")] == ["No"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "speed"), [(24_000, 1.0), (8_000, 2.0)])
 def test_the_last_word_that_was_heard(
     socket: Speaker, expected: list[dict[str, Any]], rate: int, speed: float
@@ -134,6 +139,7 @@ def test_the_last_word_that_was_heard(
     assert cancelled["spoken_text"] == TEXT
 
 
+@pytest.mark.slow
 def test_an_interruption_while_it_speaks(socket: Speaker, expected: list[dict[str, Any]]) -> None:
     socket.say("session.config", **SETTINGS)
     socket.say("input.text", text=TEXT * 4)

@@ -107,6 +107,7 @@ def lines(answer: httpx.Response) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------ OpenAI's route
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stream", [True, False])
 def test_an_object_has_the_sound_and_its_words(
     client: httpx.Client, offline: Waveforms, stream: bool
@@ -152,6 +153,7 @@ def test_events_have_words_once_these_are_final(client: httpx.Client, offline: W
     assert done["cues"] == ask(client).json()["cues"]
 
 
+@pytest.mark.slow
 def test_a_request_without_words_is_answered_as_before(
     client: httpx.Client, offline: Waveforms
 ) -> None:
@@ -199,6 +201,7 @@ def test_items_of_a_batch(client: httpx.Client, offline: Waveforms) -> None:
 # ------------------------------------------------------------------ Kokoro-FastAPI's route
 
 
+@pytest.mark.slow
 def test_captioned_speech_in_lines(client: httpx.Client, offline: Waveforms) -> None:
     answer = caption(client, voice="alloy", lang_code="a")
     assert answer.headers["content-type"] == "application/x-ndjson"
@@ -261,6 +264,7 @@ def test_captions_that_cannot_be(
     assert (answer.status_code, answer.json()["error"]["param"]) == (status, param)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ["en-us", "b", "z", "ZH", ""])
 def test_languages_of_captions(client: httpx.Client, code: str) -> None:
     assert len(lines(caption(client, input="No.", lang_code=code))) > 0

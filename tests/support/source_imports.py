@@ -56,7 +56,8 @@ def parsed_imports(
     if isinstance(node, ast.If):
         typing_only = typing_only or ast.unparse(node.test) == "TYPE_CHECKING"
     for child in ast.iter_child_nodes(node):
-        yield from parsed_imports(child, package, lazy, typing_only)
+        if not isinstance(child, ast.expr):
+            yield from parsed_imports(child, package, lazy, typing_only)
 
 
 def base_of(node: ast.ImportFrom, package: str) -> str:

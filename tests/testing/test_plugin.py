@@ -64,6 +64,7 @@ def test_a_reference_is_missing_then_written_then_kept_then_broken(
     assert (project.path / "left/test_speech.py/test_talk-one/old.flac").exists()
 
 
+@pytest.mark.slow
 def test_workers_write_references(project: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
     write(project)

@@ -135,6 +135,7 @@ class SpokenTalk(list):  # type: ignore[type-arg]
         self.rows = [SimpleNamespace(words=words)]
 
 
+@pytest.mark.slow
 def test_a_failure_leaves_both_sounds_and_a_picture(drawn: Run, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     drawn(update=True).check(TALK, snr=40)

@@ -51,6 +51,7 @@ def test_lines_of_this_machine() -> None:
 
 
 # Would have found the empty numeral: a capitalised word beside an acronym is one of a few joins.
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_pieces_of_lines_in_any_order(data: st.DataObject) -> None:
@@ -61,6 +62,7 @@ def test_pieces_of_lines_in_any_order(data: st.DataObject) -> None:
 
 
 # Capitals beside capitals beside digits: initials, numerals, codes, units, post codes.
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(

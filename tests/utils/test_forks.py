@@ -116,6 +116,7 @@ assert torch.get_num_threads() == 2
     )
 
 
+@pytest.mark.slow
 @needs_fork
 def test_a_fork_waits_for_running_work_while_other_threads_queue() -> None:
     run_watched("""
@@ -147,6 +148,7 @@ lock.run(lambda: 0)
 """)
 
 
+@pytest.mark.slow
 @needs_fork
 def test_a_signal_handler_may_fork_during_work_and_while_it_waits() -> None:
     run_watched("""
@@ -177,6 +179,7 @@ lock.run(lambda: 0)
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs Linux")
 def test_a_fork_waits_for_the_end_of_threads_that_worked() -> None:
     # Python does not list threads that _thread starts, just as it does not list those that end.

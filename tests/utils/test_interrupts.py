@@ -184,6 +184,7 @@ assert at_every_instruction(play, play, first, step) > 300 / step
 """
 
 
+@pytest.mark.slow
 def test_locks_turns_and_caches() -> None:
     run_watched(PREAMBLE + LOCKS)
 
@@ -250,6 +251,7 @@ UNSAFE = {"Condition", "Semaphore", "BoundedSemaphore", "Barrier", "Lock", "RLoc
 ALLOWED = {"utils/locks.py", "utils/process_hooks.py", "utils/fair_lock.py"}
 
 
+@pytest.mark.slow
 def test_all_locks_are_safe_for_signals_and_forks() -> None:
     package = ROOT / "ChatTTS"
     made = {

@@ -9,6 +9,7 @@ from ChatTTS.utils import openmp
 from ..support.native_tools import output_of
 
 
+@pytest.mark.slow
 def test_a_team_ends_and_comes_back() -> None:
     if not openmp._libraries():
         pytest.skip("torch does not use GNU's OpenMP here")
@@ -47,6 +48,7 @@ for _ in range(2):
     assert found.splitlines() == ["3 0 True"] * 2
 
 
+@pytest.mark.slow
 def test_the_loop_of_a_device_that_works_by_itself_makes_no_team() -> None:
     if not openmp._libraries():
         pytest.skip("torch does not use GNU's OpenMP here")

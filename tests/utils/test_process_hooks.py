@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from ..support.places import ROOT
 
 # Nothing but its own thread knows the model that is freed there, as when a caller drops a chat and
@@ -31,6 +33,7 @@ begun.wait()
 """
 
 
+@pytest.mark.slow
 def test_a_thread_frees_what_was_dropped_before_the_interpreter_ends() -> None:
     done = subprocess.run(
         [sys.executable, "-c", DROPPED], cwd=ROOT, capture_output=True, text=True, check=True

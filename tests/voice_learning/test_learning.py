@@ -164,6 +164,7 @@ def test_profiles_tell_people_apart() -> None:
         other_speakers(np.stack(own), names)
 
 
+@pytest.mark.slow
 def test_wrong_transcripts_are_named(
     bundled: Chat,
     language_model: LanguageModel,

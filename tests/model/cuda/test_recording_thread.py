@@ -74,6 +74,7 @@ def test_the_interpreter_waits_for_one_recording_at_most() -> None:
     assert part.made == 1
 
 
+@pytest.mark.slow
 def test_a_part_that_is_dropped_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its memory was in use when the model was unloaded, so the thread gives it back."""
     freed: list[bool] = []

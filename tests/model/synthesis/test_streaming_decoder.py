@@ -92,6 +92,7 @@ def test_samples_of_the_bundled_voice(bundled: Chat, backend: str, name: str) ->
         BACKENDS[backend].assert_decodes(decoder, own, frames, samples, 4e-4)
 
 
+@pytest.mark.slow
 @each_backend
 @pytest.mark.parametrize(
     ("hop", "overlap", "mels", "width"),
@@ -129,6 +130,7 @@ def test_pieces_are_the_whole(backend: str, use_decoder: bool) -> None:
             BACKENDS[backend].assert_decodes(decoder, own, frames, samples)
 
 
+@pytest.mark.slow
 @each_backend
 def test_an_utterance_may_end_at_any_frame(backend: str) -> None:
     decoder, reach = little_decoder(backend), sum(module.reach for module in little())
@@ -138,6 +140,7 @@ def test_an_utterance_may_end_at_any_frame(backend: str) -> None:
         assert_little(backend, frames, streamed(decoder, parts, reach, hop=10))
 
 
+@pytest.mark.slow
 @each_kind
 @pytest.mark.parametrize("use_decoder", [True, False])
 def test_utterances_of_any_age_share_a_batch(backend: str, use_decoder: bool) -> None:

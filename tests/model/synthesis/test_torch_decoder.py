@@ -20,6 +20,7 @@ from ChatTTS.model.synthesis.torch_decoder import TorchStreamingDecoder
 from ...support.decoder_tools import HOP, modules, some_frames, spoken_frames, streamed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use_decoder", [True, False])
 @pytest.mark.parametrize("name", ["model-a", "model-b", "bundled"])
 def test_only_rounding_is_left(bundled: Chat, name: str, use_decoder: bool) -> None:

@@ -111,6 +111,7 @@ def test_the_interpreter_ends_in_mid_generation(consumer: str) -> None:
     assert run_script(code) == "True []\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_call_in_the_main_thread_alone() -> None:
     printed = run_script("""
 executor.pause = 0.002

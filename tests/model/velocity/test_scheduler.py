@@ -126,6 +126,7 @@ def test_a_request_does_not_starve_behind_a_stream_of_lower_priorities() -> None
     engine.run()
 
 
+@pytest.mark.slow
 def test_ten_thousand_that_wait_cost_little_each(monkeypatch: pytest.MonkeyPatch) -> None:
     compared = [0]
 

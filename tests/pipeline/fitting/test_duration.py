@@ -71,6 +71,7 @@ def check_exact(samples: np.ndarray, seconds: float) -> None:
     assert stop >= len(samples) - 0.02 * SAMPLE_RATE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [1.75, 1.9, 2.05, 2.13, 2.222, 2.4, 2.6])
 def test_speech_has_its_time_to_the_sample(chat: Chat, seconds: float) -> None:
     with PacedEngine(chat, by_level):
@@ -143,6 +144,7 @@ def test_a_take_that_loses_words_is_not_kept(chat: Chat) -> None:
     assert len(waveforms[0]) == round(wanted * SAMPLE_RATE)
 
 
+@pytest.mark.slow
 def test_what_cannot_fit_names_the_shortest_time(chat: Chat) -> None:
     with PacedEngine(chat, by_level), pytest.raises(DurationError) as caught:
         spoken(chat, [TEXT, TEXT], [0.6, 2.1])
@@ -231,6 +233,7 @@ def test_the_sentences_of_a_text_share_its_time(chat: Chat) -> None:
     assert len(fit_of(waveforms).speeds) == len(waveforms.rows[0].utterances)
 
 
+@pytest.mark.slow
 def test_a_stream_gives_the_sound_of_the_whole(chat: Chat) -> None:
     text = f"{TEXT} {TEXT}"
     how: dict[str, Any] = {"skip_refine_text": True, "params_infer_code": SETTINGS}
@@ -330,6 +333,7 @@ def learned(chat: Chat, frames: Frames) -> SpeechLengths:
     return found
 
 
+@pytest.mark.slow
 def test_the_paces_of_a_checkpoint_are_learned(chat: Chat) -> None:
     found = learned(chat, by_level)
     factors = {pace.tags: pace.factor for pace in found.paces}

@@ -81,6 +81,7 @@ def check_undisturbed(got: list[Piece], job: SpeechJob = JOB) -> None:
     assert all(len(p.samples) for p in got)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 4, 100])
 def test_a_stream_is_whole_wherever_its_replica_dies(size: int) -> None:
     async def main() -> None:

@@ -60,6 +60,7 @@ async def messages_of(replica: Replica, job: SpeechJob) -> list[Message]:
     return [message async for message in replica.speak(job)]
 
 
+@pytest.mark.slow
 def test_a_replica_sends_the_whole_stream(replica: Replica, job: SpeechJob, chat: Chat) -> None:
     with open_stream(chat, job, threading.Event()) as stream:
         expected = b"".join(piece.samples.tobytes() for piece in stream)
@@ -94,6 +95,7 @@ class Dying:
                 count += 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cuts", [(0,), (1,), (2,), (3, 2)])
 def test_a_stream_of_the_model_goes_on(
     replica: Replica, job: SpeechJob, cuts: tuple[int, ...]

@@ -89,6 +89,7 @@ def sounds(data: bytes) -> list[tuple[float, float]]:
     return [(a / SAMPLE_RATE, (b - a) / SAMPLE_RATE) for a, b in zip(starts, ends, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("late", "places"),
     [

@@ -82,6 +82,7 @@ def silences(samples: np.ndarray[Any, Any]) -> list[int]:
 # ---------------------------------------------------------------- results
 
 
+@pytest.mark.slow
 def test_a_script_becomes_a_file(
     server: WholeServer, model: ToneModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,6 +181,7 @@ def test_what_is_no_part_of_a_file_names_its_size(server: WholeServer) -> None:
     assert answer.headers["content-type"] == "application/json"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "absurd",
     ["bytes=" + "0-0," * 5000, "bytes=" + "9" * 10_000 + "-", "bytes=--5", "bytes=0x1-2", "="],

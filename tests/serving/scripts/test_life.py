@@ -45,6 +45,7 @@ def test_clients_see_their_own_scripts_only(tmp_path: Path) -> None:
         assert get(server, f"/{name}", key="a").status_code == 200
 
 
+@pytest.mark.slow
 def test_names_of_scripts_are_no_paths(tmp_path: Path) -> None:
     with tone_server(tmp_path) as (server, _):
         for name in ("lock", "..", "%2e%2e%2flock", "script-" + "0" * 24, "a" * 5000):
@@ -151,6 +152,7 @@ def test_streams_of_progress_are_limited(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- cancelling and forgetting
 
 
+@pytest.mark.slow
 def test_a_stream_of_progress_says_that_the_server_ends(tmp_path: Path) -> None:
     kinds: list[str] = []
 
@@ -175,6 +177,7 @@ def folders(root: Path) -> list[str]:
     return [path.name for path in (root / "scripts").iterdir() if path.is_dir()]
 
 
+@pytest.mark.slow
 def test_a_script_is_deleted_in_any_state(tmp_path: Path) -> None:
     limits = replace(Limits(), scripts_running=1)
     with tone_server(tmp_path, limits=limits) as (server, model):
@@ -376,6 +379,7 @@ def test_one_server_at_a_time_keeps_scripts(tmp_path: Path) -> None:
         assert post(server, "Hello.").status_code == 202
 
 
+@pytest.mark.slow
 def test_forms_with_keys(tmp_path: Path) -> None:
     with tone_server(tmp_path, api_keys=("a",)) as (server, _):
         files = {"file": ("a.txt", b"Hello.")}

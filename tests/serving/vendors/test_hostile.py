@@ -63,6 +63,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", BROKEN)
 @pytest.mark.parametrize(
     "path", ["/tts", "/tts/bytes", "/v1/speak", "/v1/text-to-speech/clara", "/v1/audio/scripts"]
@@ -73,6 +74,7 @@ def test_broken_json_has_one_message(all_routes: WholeServer, path: str, body: b
     assert "the body is not valid JSON" in answer.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", ["model=clara:0", "model=clara%2B", "model=nobody", "callback=x"])
 def test_a_handshake_with_a_wrong_voice_is_refused(server: RunningServer, query: str) -> None:
     with pytest.raises(InvalidStatus) as refused, talker(server, f"/v1/speak?{query}"):
@@ -172,6 +174,7 @@ def test_sockets_of_all_protocols_count_together(hasty: RunningServer) -> None:
         assert third.close_code == 1013
 
 
+@pytest.mark.slow
 def test_an_alias_may_stand_for_a_blend(hasty: RunningServer) -> None:
     body = {"text": "Hello."}
     sounds = [
@@ -199,6 +202,7 @@ def sent(server: WholeServer, *events: dict[str, Any]) -> socket.socket:
     return connection
 
 
+@pytest.mark.slow
 def test_a_stream_without_text_is_not_waited_for(house: WholeServer) -> None:
     with sent(house, {"type": "synthesize-start", "data": {}}) as client:
         assert client.recv(100) == b""
@@ -227,6 +231,7 @@ def tasks(server: WholeServer) -> list[str]:
     return server.call(found)
 
 
+@pytest.mark.slow
 def test_the_next_utterance_is_generated_while_one_is_sent(house: WholeServer) -> None:
     """A client that reads nothing holds the first one back; the second one waits behind it."""
     text = "The lamp was lit in the old house by the sea. " * 40

@@ -36,6 +36,7 @@ def tallest_bar(page: Page) -> float:
     return share
 
 
+@pytest.mark.slow
 def test_speech_is_played_drawn_and_kept_as_it_came(server: StandIn, page: Page) -> None:
     expect(page.locator("#stage")).to_be_hidden()
     page.locator("#more summary").click()
@@ -85,6 +86,7 @@ def test_speech_is_played_drawn_and_kept_as_it_came(server: StandIn, page: Page)
     assert server.spoken[1] == {**server.spoken[0], "response_format": "mp3", "stream": False}
 
 
+@pytest.mark.slow
 def test_text_tags_and_settings(server: StandIn, page: Page) -> None:
     page.get_by_role("button", name="Speak").click()
     expect(page.get_by_role("alert").first).to_contain_text("Write a text first")

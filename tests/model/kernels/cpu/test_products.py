@@ -269,6 +269,7 @@ def count_threads_of_teams() -> None:
     check(before)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system lists no threads")
 def test_teams_take_their_threads_with_them() -> None:
     # In a process of its own: objects that other tests left may start threads at any time.

@@ -160,6 +160,7 @@ def test_decoding_rows_equal_the_twin(dtype: torch.dtype, block_size: int) -> No
     assert not found[case.table_of < 0].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "size"), [(1, 1, 32), (6, 2, 16), (4, 4, 24), (8, 1, 128)]
 )
@@ -169,6 +170,7 @@ def test_heads_share_keys(heads: int, kv_heads: int, size: int) -> None:
     assert_near(case.chunked(), case.chunked_by_twin())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [1, 2, 17])
 def test_any_number_of_rows(rows: int) -> None:
     case = make_case(decoding([(37 * row) % 90 for row in range(rows)]))
@@ -276,6 +278,7 @@ def test_both_kernels_agree() -> None:
     assert_near(case.chunked(), case.decoded())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ERRORS)
 @pytest.mark.parametrize("cut", [5, 16])
 def test_a_prompt_may_be_cut_anywhere(dtype: torch.dtype, cut: int) -> None:

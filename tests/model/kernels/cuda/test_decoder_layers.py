@@ -63,6 +63,7 @@ def test_a_dense_layer_of_any_size(batch: int, steps: int, inputs: int, outputs:
     assert_near(dense(x, weight, added=sums), dense_torch(x, weight, added=sums), 1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ERRORS, ids=str)
 @pytest.mark.parametrize("added", [False, True])
 def test_a_row_of_a_dense_layer_sees_no_other(dtype: torch.dtype, added: bool) -> None:

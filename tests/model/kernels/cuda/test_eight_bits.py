@@ -117,6 +117,7 @@ def test_what_is_stored_is_what_the_twin_stores(
     assert ours[1][block, LAYER, 1, -1, slot].isnan()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "heads", "kv_heads", "size", "block_size"), SHAPES)
 def test_decoding_rows_equal_the_twin_and_see_nothing_else(
     dtype: torch.dtype,

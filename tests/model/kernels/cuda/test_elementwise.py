@@ -159,6 +159,7 @@ class Rows:
         return function(qkv[only], *where, pool, layer, heads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "size", "block_size", "heads", "kv_heads", "lengths"),
     [

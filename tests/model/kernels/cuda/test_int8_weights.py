@@ -126,6 +126,7 @@ def test_no_number_of_rows_takes_an_unused_config() -> None:
             assert all(wide) if dtype == torch.float32 else not any(wide)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ERRORS)
 def test_a_row_does_not_see_its_neighbours(dtype: torch.dtype) -> None:
     x, (numbers, scales) = normal(19, 300, dtype=dtype), weights(64, 300)

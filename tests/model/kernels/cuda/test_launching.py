@@ -205,6 +205,7 @@ def printed_by(program: str, cache: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_each_kernel_is_compiled_once_in_other_threads(tmp_path: Path) -> None:
     names = ["_rms_norm", "_rms_norm", "_swiglu"]

@@ -74,6 +74,7 @@ def test_any_number_of_rows(rows: int) -> None:
     assert_near(product(x, weight), product_torch(x, weight), ERRORS[torch.float16])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [1, 15, 33, 100])
 @pytest.mark.parametrize("inputs", [1, 31, 255, 256, 700])
 def test_any_size(inputs: int, outputs: int) -> None:

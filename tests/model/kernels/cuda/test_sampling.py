@@ -87,6 +87,7 @@ def _draw_bits(
     tl.store(out + row * num_codebooks + codebook, bits)
 
 
+@pytest.mark.slow
 def test_random_numbers_are_the_hosts_bit_for_bit() -> None:
     rng = np.random.default_rng(0)
     none = np.zeros((0, 6), dtype=np.int32)
@@ -109,6 +110,7 @@ def test_random_numbers_are_the_hosts_bit_for_bit() -> None:
         np.testing.assert_array_equal(twins.cpu().numpy(), random_bits(keys, positions, count))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "form"), [(6, CODE), (2, (2, 1100))])
 def test_the_twin_does_all_that_the_kernel_does(count: int, form: tuple[int, int]) -> None:
     logits, rows = make_rows(31, count, form)
@@ -150,6 +152,7 @@ def test_a_row_draws_with_the_state_at_its_slot(
         assert getattr(state, field.name).equal(spread(getattr(in_order, field.name), 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [626, 1100])  # one kernel each
 def test_an_id_goes_into_the_window_and_nothing_else_changes(size: int) -> None:
     """Twenty steps on the device draw the ids of twenty calls of the reference."""

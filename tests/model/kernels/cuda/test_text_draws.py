@@ -40,6 +40,7 @@ def assert_same(found: Drawn, expected: Drawn) -> None:
     np.testing.assert_allclose(found.logprobs, expected.logprobs, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -59,6 +60,7 @@ def test_ids_of_the_reference(change: Callable[[Tensor], Tensor]) -> None:
     assert_same(TritonSampler()(logits.to(DEVICE), rows), TorchSampler()(logits, rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -29,6 +29,7 @@ def on_twins(monkeypatch: pytest.MonkeyPatch) -> None:
     use_twins(monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("on_twins")
 @pytest.mark.parametrize(
     "changes",

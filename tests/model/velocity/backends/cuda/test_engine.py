@@ -176,6 +176,7 @@ def _need_compiled_kernels() -> None:
         pytest.skip("needs compiled kernels: tests/ptx runs it")
 
 
+@pytest.mark.slow
 def test_what_steps_read_outlives_their_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     take_triton(monkeypatch)
     use_twins(monkeypatch)
@@ -346,6 +347,7 @@ def test_going_ahead_changes_no_id(
     assert metrics.used_blocks == 0
 
 
+@pytest.mark.slow
 def test_attention_of_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some ask for it and others do not, in steps alone and in plans of several steps."""
     heads = [(), ((0, 1),), ((1, 0), (0, 0), (1, 1))]
@@ -388,6 +390,7 @@ def test_attention_of_heads(monkeypatch: pytest.MonkeyPatch) -> None:
         torch.testing.assert_close(own, expected[key], rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_request_that_waits_for_blocks_does_not_hold_up_running_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

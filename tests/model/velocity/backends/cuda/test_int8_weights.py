@@ -32,6 +32,7 @@ def widened(weight: Tensor) -> tuple[Tensor, None]:
     return numbers * scales.unsqueeze(1), None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [3, 10_000])
 def test_the_ids_of_weights_that_were_rounded(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, chunk: int
@@ -47,6 +48,7 @@ def test_the_ids_of_weights_that_were_rounded(
         assert own.hiddens[0].sub(exact[seq_id].hiddens[0]).abs().max() > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -82,6 +84,7 @@ def test_only_matrices_have_eight_bits(dtype: str) -> None:
     assert both.model.how.endswith(", weights in int8, keys and values in int8")
 
 
+@pytest.mark.slow
 def test_many_rows_whose_bits_may_depend_on_one_another() -> None:
     """The library's product, which takes no whole numbers, is not taken for them."""
     requests = make_requests(4)

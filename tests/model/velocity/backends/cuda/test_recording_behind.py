@@ -89,6 +89,7 @@ def test_larger_steps_stand_for_those_that_are_missing() -> None:
     assert steps.taken[4, False].recording is again
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [3, 10_000])
 def test_few_recorded_steps_give_the_ids_of_all(chunk: int) -> None:
     expected = Driver(make_worker(), everything()).run(STEPS, chunk=chunk)
@@ -97,6 +98,7 @@ def test_few_recorded_steps_give_the_ids_of_all(chunk: int) -> None:
     assert machine_of(worker).left
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", [3, 10_000])
 def test_recording_moves_no_sequence_in_flight(chunk: int) -> None:
     expected = Driver(make_worker(), everything()).run(STEPS, chunk=chunk)
@@ -123,6 +125,7 @@ def test_a_thread_records_beside_the_steps() -> None:
     check_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_the_spare_steps_go_with_the_last_recording() -> None:
     machine = machine_of(make_worker(behind=False))
     assert machine.record_next()
@@ -162,6 +165,7 @@ def test_too_little_memory_leaves_the_larger_steps(monkeypatch: pytest.MonkeyPat
     check_equal(driver.run(STEPS), expected)
 
 
+@pytest.mark.slow
 def test_a_chat_records_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread beside the load would hold it up."""
     may_record = threading.Event()

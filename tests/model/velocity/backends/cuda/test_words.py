@@ -70,12 +70,14 @@ def check_chat(chat: Chat, reference: Spoken) -> None:
     check(stream.rows[0], reference[3].rows[0])
 
 
+@pytest.mark.slow
 def test_velocity(reference: Spoken) -> None:
     chat = load(use_vllm=True)
     check_chat(chat, reference)
     chat.unload()
 
 
+@pytest.mark.slow
 def test_recorded_steps(twins: Chat, reference: Spoken) -> None:
     check_chat(twins, reference)
 

@@ -91,6 +91,7 @@ def test_what_is_preempted_is_computed_again(name: str) -> None:
         assert engine.metrics.preempted_swap == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefixes", [True, False])
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_swapped_out_comes_back(name: str, prefixes: bool) -> None:

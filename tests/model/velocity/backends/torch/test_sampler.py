@@ -153,6 +153,7 @@ def test_one_row_of_codes(kernel: Subject) -> None:
         assert_like_the_reference(kernel, *make_rows(seed, 1, CODE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [CODE, TEXT])
 def test_rows_with_ends_of_their_own(native: Sampler, form: tuple[int, int]) -> None:
     """The CUDA kernel knows one end for all rows of a step."""
@@ -163,6 +164,7 @@ def test_rows_with_ends_of_their_own(native: Sampler, form: tuple[int, int]) -> 
         assert_same(native(logits, rows), TorchSampler()(logits, rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [CODE, TEXT])
 def test_draws_of_the_standard_path(subject: Subject, form: tuple[int, int]) -> None:
     num_codebooks, size = form
@@ -194,6 +196,7 @@ def test_of_equal_ids_the_later_is_kept_and_the_first_is_best(kernel: Subject) -
         assert_like_the_reference(kernel, signs.contiguous(), rows)
 
 
+@pytest.mark.slow
 def test_equal_ids_whose_sum_is_the_limit_are_kept_alike(kernel: Subject) -> None:
     """The last bit of a sum of floating-point numbers would decide."""
     none = np.zeros((0, 1), dtype=np.int32)
@@ -204,6 +207,7 @@ def test_equal_ids_whose_sum_is_the_limit_are_kept_alike(kernel: Subject) -> Non
         assert_like_the_reference(kernel, torch.zeros(len(rows), 1, size), rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "extreme",
     [
@@ -268,6 +272,7 @@ def test_a_row_is_drawn_as_if_it_were_alone(subject: Subject, form: tuple[int, i
             assert alone.logprobs[0] == whole.logprobs[row]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [1e-12, 0.01, 1.0])
 def test_the_number_zero_takes_no_impossible_id(subject: Subject, temperature: float) -> None:
     key = DrawKey(ZERO_SEED, Pass.CODE)

@@ -115,6 +115,7 @@ def test_as_row_by_row(shape: LlamaShape, block_size: int) -> None:
     assert (probes[0][1] == -1).sum() == 290  # of a layer that was not computed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_no_bit_of_a_row_depends_on_the_others(
     shape: LlamaShape, monkeypatch: pytest.MonkeyPatch

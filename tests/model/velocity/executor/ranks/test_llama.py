@@ -58,6 +58,7 @@ def test_cpu_kernels(tmp_path: Path, shape: LlamaShape, kind: str, ranks: int, s
     compare(partial(native_llama, file, embed, 8, kind), shape, ranks, stages)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "stages"), SIZES)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_torch(tmp_path: Path, shape: LlamaShape, ranks: int, stages: int) -> None:

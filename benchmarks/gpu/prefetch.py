@@ -1,4 +1,6 @@
-"""Time steps of few rows whose attention fetches weights ahead against steps that fetch nothing.
+"""Time steps whose attention fetches ahead against steps that fetch nothing.
+
+With few rows it fetches weights, and with many the next keys and values.
 
 The ways take turns, so that a change of the GPU's clock is seen in all of them. Their bits are
 compared as well.
@@ -24,7 +26,7 @@ from .steps import Loaded, kernel_times, load, step_times
 # Bytes from one fetch to the next; the cache may bring less than a whole line.
 WAYS = {"nothing": None, "lines of 128": 128, "lines of 64": 64, "lines of 32": 32}
 _TURNS = 2
-_STREAMS = (1, 4, 16)
+_STREAMS = (1, 4, 16, 256)
 
 
 def measure(task: Task, dtype: str) -> None:

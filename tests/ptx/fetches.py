@@ -1,5 +1,7 @@
 """Compares what attention fetches ahead with the weights, line by line.
 
+A program that has several splits fetches the next one; these are compared as well.
+
 ``python -m tests.ptx.fetches CAPABILITY`` prints a line for each case, and one for each fault.
 """
 
@@ -17,6 +19,7 @@ from torch import Tensor
 
 from ChatTTS.model.kernels.cuda import attention
 from ChatTTS.model.kernels.cuda.ahead import LINE, MAX_ROWS, Ahead
+from ChatTTS.model.kernels.eight_bits import block_shape, parts
 
 from .launches import Emulation
 from .program import Program
@@ -37,14 +40,19 @@ def random(*sizes: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
 
 
 def attended(
-    positions: Sequence[int], ahead: Sequence[Tensor], dtype: torch.dtype
+    positions: Sequence[int],
+    ahead: Sequence[Tensor],
+    dtype: torch.dtype,
+    pool_dtype: torch.dtype | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return attention to random contexts, and the keys and values."""
+    """Return attention to random contexts, and the keys and values, by default in ``dtype``."""
     rows, blocks = len(positions), -(-_MAX_POSITIONS // _BLOCK)
     tables = torch.arange(rows * blocks, dtype=torch.int32).reshape(rows, blocks)
     own = torch.tensor(positions, dtype=torch.int32)
     table_of = torch.where(own < 0, -1, torch.arange(rows)).int()
     pool = random(rows * blocks, 1, 2, _HEADS, _BLOCK, _SIZE, dtype=dtype)
+    if pool_dtype is torch.int8:
+        pool = torch.zeros(block_shape(pool.shape), dtype=torch.int8)
     angles = 6 * random(_MAX_POSITIONS, _SIZE, dtype=torch.float32)
     splits = attention.attend_new_rows(
         random(rows, 3 * _HEADS * _SIZE, dtype=dtype),
@@ -82,7 +90,44 @@ def main(capability: str) -> None:
                 expected = attended(positions, (), dtype)
                 same = all(map(torch.equal, found, expected))
                 print(f"{name}: {_told(fetched[0], ahead)}, same bits {same}, {len(fetched[1])}")
+        for pool_dtype in (torch.bfloat16, torch.float32, torch.int8):
+            print(f"next splits, {pool_dtype}: {_next_splits(fetched, pool_dtype)}")
     _faults(emulation)
+
+
+def _next_splits(fetched: list[Counter[int]], pool_dtype: torch.dtype) -> str:
+    """Return how many places of later splits were fetched where a program has all splits."""
+    positions = (600, -1, 20, 256, 255)
+    dtype = torch.float32 if pool_dtype is torch.float32 else torch.bfloat16
+    expected = attended(positions, (), dtype, pool_dtype)
+    fetched.clear()
+    with patch.object(attention, "PROGRAMS", 1):
+        found = attended(positions, (), dtype, pool_dtype)
+    of_rows = found[1].unflatten(0, (len(positions), -1))
+    wanted = {
+        place
+        for row, position in enumerate(positions)
+        for at in range(attention.SPLIT, position + 1)
+        for block in (of_rows[row, at // _BLOCK, 0],)
+        for place in _places(block, at % _BLOCK)
+    }
+    others = len(fetched[0].keys() - wanted)
+    same = all(map(torch.equal, found, expected))
+    missed = len(wanted - fetched[0].keys())
+    return f"{len(wanted)} places, {missed} missed, {others} others, same bits {same}"
+
+
+def _places(block: Tensor, slot: int) -> list[int]:
+    """Return the addresses at which the keys and values of a position are fetched."""
+    numbers, scales = parts(block) if block.dtype is torch.int8 else (block, None)
+    found = [
+        own.data_ptr() + at
+        for own in numbers[..., slot, :].flatten(0, 1)
+        for at in range(0, own.nbytes, LINE)
+    ]
+    if scales is not None:
+        found += [own.data_ptr() for own in scales[..., slot].flatten()]
+    return found
 
 
 def _told(fetched: Counter[int], ahead: Sequence[Tensor]) -> str:

@@ -1,4 +1,4 @@
-"""Programs without work fetch the weights of later launches: all of them, and nothing else."""
+"""Fetches into the cache: of weights by programs without work, and of a program's next split."""
 
 from __future__ import annotations
 
@@ -21,5 +21,10 @@ def test_each_line_is_fetched_once_and_no_bit_changes(capability: int) -> None:
     for name, fetched, lines, often in cases:
         none = name == "no program is idle"
         assert (int(fetched), int(often)) == ((0, 0) if none else (int(lines), 1)), name
+    later = re.findall(
+        r"^next splits, .*: (\d+) places, 0 missed, 0 others, same bits True$", printed, re.M
+    )
+    assert len(later) == 3
+    assert min(map(int, later)) > 1000
     for fault in ("a line too many", "without a mask"):
         assert re.search(rf"^{fault}: out of bounds in \d+ threads.*prefetch", printed, re.M), fault

@@ -52,17 +52,23 @@ class Ahead:
         """Return what a launch on the rows ``x`` fetches: all of ``weights``, or nothing.
 
         It is nothing if there are no weights, or many rows, or no room in the cache.
-        ``CHATTTS_FETCH_AHEAD=0`` in the environment turns fetches off.
         """
-        room = cache_bytes(x) // _CACHE_PARTS
-        wanted = os.environ.get(FETCH_VARIABLE) != "0" and 0 < len(x) <= MAX_ROWS
-        if not (wanted and weights and sum(weight.nbytes for weight in weights) <= room):
+        room = cache_bytes(x) // _CACHE_PARTS if fetches(x) and 0 < len(x) <= MAX_ROWS else 0
+        if not (weights and sum(weight.nbytes for weight in weights) <= room):
             return cls((x,) * MATRICES, (0,) * MATRICES, LINE)
         assert len(weights) == MATRICES
         ends: list[int] = []
         for weight in weights:
             ends.append((ends[-1] if ends else 0) + triton.cdiv(weight.nbytes, LINE))
         return cls(tuple(weights), tuple(ends), LINE)
+
+
+def fetches(x: Tensor) -> bool:
+    """Return whether launches on ``x`` may fetch: not in the interpreter, which knows no fetch.
+
+    ``CHATTTS_FETCH_AHEAD=0`` in the environment turns fetches off.
+    """
+    return os.environ.get(FETCH_VARIABLE) != "0" and cache_bytes(x) > 0
 
 
 def cache_bytes(x: Tensor) -> int:

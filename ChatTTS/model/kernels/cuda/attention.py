@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..eight_bits import head_sizes
 from ..twins import attend_rows_torch, rotate_and_store_torch
-from .ahead import MAX_ROWS, Ahead, fetch, fetch_matrices, idle_share
+from .ahead import MAX_ROWS, Ahead, fetch, fetch_matrices, fetches, idle_share
 from .dependent_launch import follow, launch_options, let_begin, overlaps
 from .eight_bits import peak_of, scale_of, scale_place, whole
 from .launching import launcher
@@ -250,6 +250,7 @@ def _attend(
             width,
             SPLIT,
             rotary is not None,
+            programs < splits and fetches(given),
             overlap,
             *fetched.ends,
             fetched.line,
@@ -303,6 +304,7 @@ def _attend_splits(
     width: tl.constexpr,
     split_size: tl.constexpr,
     is_new: tl.constexpr,
+    fetches_next: tl.constexpr,
     overlap: tl.constexpr,
     end_of_first: tl.constexpr,
     end_of_second: tl.constexpr,
@@ -321,7 +323,8 @@ def _attend_splits(
     last split then stores the row's own key and value.
 
     With lines to fetch, the programs without a split fetch them, and the other programs fetch the
-    earlier keys and values of their first split.
+    earlier keys and values of their first split. With ``fetches_next``, a program that has several
+    splits fetches the next one while it computes: the memory would rest meanwhile.
     """
     row, kv_head, kv_heads = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     lane, column = tl.arange(0, split_size), tl.arange(0, width)
@@ -362,19 +365,8 @@ def _attend_splits(
             )
         else:
             position = tl.program_id(2) * split_size + lane
-            earlier = position < own
-            entry = tables + sequence * table_width + position // block_size
-            block = tl.load(entry, mask=earlier, other=0).to(tl.int64)
-            place = keys + block * block_stride + position % block_size * size
-            bytes_of_one: tl.constexpr = size * blocks.dtype.element_ty.primitive_bitwidth // 8
-            for begin in tl.static_range(0, bytes_of_one, line_bytes):
-                fetch(place.to(tl.int64) + begin, earlier)
-                fetch((place + to_values).to(tl.int64) + begin, earlier)
-            if scaled:
-                scales = keys + block * block_stride
-                scales = scale_place(scales, position % block_size, block_size, size)
-                fetch(scales.to(tl.int64), earlier)
-                fetch(scales.to(tl.int64) + to_values, earlier)
+            where = keys, to_values, tables + sequence * table_width, position, position < own
+            _fetch_split(*where, block_stride, block_size, size, line_bytes)
     if overlap:
         follow()
     if is_new:
@@ -407,6 +399,10 @@ def _attend_splits(
         there = known[:, None] & inside[None, :]
         key = tl.load(keys + place, mask=there, other=0.0)
         value = tl.load(keys + to_values + place, mask=there, other=0.0)
+        if fetches_next:
+            position += tl.num_programs(2) * split_size
+            where = keys, to_values, tables + sequence * table_width, position, position < length
+            _fetch_split(*where, block_stride, block_size, size, line_bytes)
         if scaled:
             scales = scale_place(keys + block * block_stride, slot, block_size, size)
             key_scale = tl.load(scales, mask=known, other=0.0)
@@ -439,6 +435,38 @@ def _attend_splits(
             tl.store(sums + out * size + column, mixed, mask=inside)
             tl.store(stats + out * 2, greatest)
             tl.store(stats + out * 2 + 1, tl.sum(weight, axis=0))
+
+
+@triton.jit
+def _fetch_split(
+    keys: tl.tensor,
+    to_values: tl.tensor,
+    table: tl.tensor,
+    position: tl.tensor,
+    wanted: tl.tensor,
+    block_stride: tl.tensor,
+    block_size: tl.constexpr,
+    size: tl.constexpr,
+    line_bytes: tl.constexpr,
+) -> None:
+    """Fetch the keys and values of positions into the cache, where ``wanted``.
+
+    Args:
+        keys: address of the head's keys in the first block.
+        to_values: numbers from the keys of a block to its values.
+        table: address of the sequence's block table.
+    """
+    block = tl.load(table + position // block_size, mask=wanted, other=0).to(tl.int64)
+    slot = position % block_size
+    place = keys + block * block_stride + slot * size
+    bytes_of_one: tl.constexpr = size * keys.dtype.element_ty.primitive_bitwidth // 8
+    for begin in tl.static_range(0, bytes_of_one, line_bytes):
+        fetch(place.to(tl.int64) + begin, wanted)
+        fetch((place + to_values).to(tl.int64) + begin, wanted)
+    if keys.dtype.element_ty == tl.int8:
+        scales = scale_place(keys + block * block_stride, slot, block_size, size).to(tl.int64)
+        fetch(scales, wanted)
+        fetch(scales + to_values, wanted)
 
 
 @triton.jit(do_not_specialize=["splits"])

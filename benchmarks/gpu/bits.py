@@ -24,7 +24,7 @@ from ChatTTS.model.kernels.cuda import (
     rotary,
 )
 from ChatTTS.model.kernels.cuda.products import KernelConfig
-from ChatTTS.model.kernels.eight_bits import rounded_weights
+from ChatTTS.model.kernels.int8 import quantize_weights
 
 from .inputs import Inputs
 from .kernels import NewRows, paged_cache
@@ -97,7 +97,7 @@ def _products(
     weight, gain = weight.to(device), given.normal(kind.inputs).to(device)
     scales: Tensor | None = None
     if eight_bits:
-        weight, scales = rounded_weights(weight)
+        weight, scales = quantize_weights(weight)
     residual = given.normal(most, kind.outputs).to(device)
     norm_of = (gain, _EPS) if kind.normed else None
     low, own = on_device(random_ranks(given, kind), device), adapters_of(most, device)

@@ -24,7 +24,7 @@ from ChatTTS.model.devices.tf32 import ieee_float32
 from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import RowKind
 from ChatTTS.model.generation import GenerationRequest
-from ChatTTS.model.kernels import eight_bits
+from ChatTTS.model.kernels import int8
 from ChatTTS.model.kernels.cuda import dependent_launch
 from ChatTTS.model.processors import PENALTY_WINDOW
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
@@ -168,7 +168,7 @@ def filled(pool: torch.Tensor) -> torch.Tensor:
     """Return the pool with random keys and values in it."""
     if pool.dtype is not torch.int8:
         return pool.normal_()
-    numbers, scales = eight_bits.parts(pool)
+    numbers, scales = int8.split_scales(pool)
     numbers.random_(-127, 128)
     scales.fill_(2 / 127)
     return pool

@@ -15,7 +15,7 @@ from triton.runtime.jit import JITFunction
 
 from ChatTTS.model.kernels.cuda import (
     attention,
-    eight_bits,
+    int8,
     output_product,
     prefill,
     product_kernels,
@@ -27,7 +27,7 @@ from .launches import Emulation
 from .scenarios import EIGHT_BITS
 
 _MODULES = (
-    eight_bits,
+    int8,
     attention,
     output_product,
     prefill,
@@ -76,7 +76,7 @@ def _rewrite(function: JITFunction, source: str) -> None:
 _PLACE = "(tl.pointer_type(tl.float32)) + slot"
 _AREA = "head + block_size * size"
 _BLOCK = "(block_size * (2 * half + 4 * scaled))"
-_PEAK = "tl.maximum(peak_of(first, 1), peak_of(second, 1))"
+_PEAK = "tl.maximum(absmax(first, 1), absmax(second, 1))"
 _OUTPUTS, _OTHERS = "scales + column", "scales + outputs + column"
 _SUM = "tl.fma(found, own[0], 0.0)"
 _KEY = "score = score * key_scale", "score = score"
@@ -86,13 +86,13 @@ FAULTS: Mapping[str, Fault] = {
     "the next output's scale": Fault(product_kernels, "scales_of", _OUTPUTS, f"{_OUTPUTS} + 1"),
     "the gate's scale": Fault(product_kernels, "scales_of", _OTHERS, _OUTPUTS),
     "unscaled sums": Fault(product_kernels, "with_scales", _SUM, "found"),
-    "the next position's scale": Fault(eight_bits, "scale_place", _PLACE, f"{_PLACE} + 1"),
-    "an area that begins early": Fault(eight_bits, "scale_place", _AREA, f"{_AREA} - 4"),
+    "the next position's scale": Fault(int8, "scale_address", _PLACE, f"{_PLACE} + 1"),
+    "an area that begins early": Fault(int8, "scale_address", _AREA, f"{_AREA} - 4"),
     "no area": Fault(rotary, "_rotate_and_store", _BLOCK, "(block_size * (2 * half))"),
-    "a scale of 128": Fault(eight_bits, "scale_of", "127.0", "128.0"),
-    "a peak with its sign": Fault(eight_bits, "peak_of", "tl.abs", ""),
-    "numbers cut off": Fault(eight_bits, "whole", "nearest, 0.0", "product, 0.0"),
-    "half a peak": Fault(rotary, "_rotate_and_store", _PEAK, "peak_of(first, 1)"),
+    "a scale of 128": Fault(int8, "scale_of", "127.0", "128.0"),
+    "a peak with its sign": Fault(int8, "absmax", "tl.abs", ""),
+    "numbers cut off": Fault(int8, "quantize", "nearest, 0.0", "product, 0.0"),
+    "half a peak": Fault(rotary, "_rotate_and_store", _PEAK, "absmax(first, 1)"),
     "no new scale": Fault(attention, "_attend_splits", "scale_of(key_peak)", "1.0"),
     "the key's scale": Fault(
         attention, "_attend_splits", "scale_of(value_peak)", "scale_of(key_peak)"

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ChatTTS.model.kernels.cuda import attention
 from ChatTTS.model.kernels.cuda.ahead import LINE, MAX_ROWS, Ahead
-from ChatTTS.model.kernels.eight_bits import block_shape, parts
+from ChatTTS.model.kernels.int8 import block_shape, split_scales
 
 from .launches import Emulation
 from .program import Program
@@ -119,7 +119,7 @@ def _next_splits(fetched: list[Counter[int]], pool_dtype: torch.dtype) -> str:
 
 def _places(block: Tensor, slot: int) -> list[int]:
     """Return the addresses at which the keys and values of a position are fetched."""
-    numbers, scales = parts(block) if block.dtype is torch.int8 else (block, None)
+    numbers, scales = split_scales(block) if block.dtype is torch.int8 else (block, None)
     found = [
         own.data_ptr() + at
         for own in numbers[..., slot, :].flatten(0, 1)

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from ChatTTS.model.kernels import eight_bits, twins
+from ChatTTS.model.kernels import int8, twins
 from ChatTTS.model.kernels.cuda import (
     attention,
     embedding,
@@ -26,7 +26,7 @@ from ChatTTS.model.kernels.cuda import (
 from ChatTTS.model.kernels.cuda.product_kernels import product_in_tiles
 from ChatTTS.model.kernels.cuda.sampling import DrawState, draw_codes, draw_codes_torch
 
-from ..support.cache_tools import in_eight_bits
+from ..support.cache_tools import in_int8
 
 Scenario = Callable[[], None]
 
@@ -38,11 +38,11 @@ def _random(*sizes: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> 
 def _pool(blocks: int, *, scaled: bool) -> Tensor:
     """Return blocks of one layer, eight positions, and two heads of keys; ``scaled`` in int8."""
     pool = _random(blocks, 1, 2, 2, 8, 16)
-    return in_eight_bits(pool) if scaled else pool
+    return in_int8(pool) if scaled else pool
 
 
 def _check_pools(found: Tensor, expected: Tensor) -> None:
-    _check(*(eight_bits.widened(pool).bfloat16() for pool in (found, expected)))
+    _check(*(int8.dequantize(pool).bfloat16() for pool in (found, expected)))
     # Values are not rotated, so all their bits are known; those of keys may differ in the last.
     assert torch.equal(found[:, :, 1], expected[:, :, 1])
 
@@ -77,7 +77,7 @@ def _product(
     gain = _random(inputs, dtype=dtype, seed=2) if gated else None
     how: dict[str, Any] = {"norm": None if gain is None else (gain, 1e-5), "gated": gated}
     if scaled:
-        weight, how["scales"] = eight_bits.rounded_weights(weight)
+        weight, how["scales"] = int8.quantize_weights(weight)
     _check(products.product(x, weight, **how), products.product_torch(x, weight, **how))
 
 
@@ -135,7 +135,7 @@ def _new_rows(*, scaled: bool = False) -> None:
     weight, residual = _random(24, 64, seed=3) * 0.1, _random(3, 24, seed=4)
     scales: Tensor | None = None
     if scaled:
-        weight, scales = eight_bits.rounded_weights(weight)
+        weight, scales = int8.quantize_weights(weight)
     ahead = tuple(_random(inputs, 136) for inputs in (3, 40, 7, 9))
     results = []
     for attend, project in (

@@ -25,7 +25,7 @@ KERNELS = (
     "ahead",
     "attention",
     "decoder_layers",
-    "eight_bits",
+    "int8",
     "elementwise",
     "int8_weights",
     "products",

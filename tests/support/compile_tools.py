@@ -224,10 +224,10 @@ def launch_little(dtype: torch.dtype) -> None:
 def launch_published(dtype: torch.dtype) -> None:
     """Launch all kernels in every way that the package uses for the published model."""
     _engine(PUBLISHED, 32, dtype)
-    _engine(PUBLISHED, 32, dtype, eight_bits=True)
-    _engine(PUBLISHED, 32, dtype, rounds_weights=True)
+    _engine(PUBLISHED, 32, dtype, int8_cache=True)
+    _engine(PUBLISHED, 32, dtype, int8_weights=True)
     for rounds in (False, True):
-        given = {"batch_invariant": True, "adapted": True, "rounds_weights": rounds}
+        given = {"batch_invariant": True, "adapted": True, "int8_weights": rounds}
         _steps(PUBLISHED, 32, dtype, ROWS, **given)
     _draws()
     launch_audio_decoder(dtype)
@@ -239,10 +239,10 @@ def launch_sizes(dtype: torch.dtype) -> None:
         _engine(replace(PUBLISHED, num_key_value_heads=kv_heads), 32, dtype)
     for shape, block_size in ((SMALL, 8), (SMALL, 64), (WIDE, 16)):
         _engine(shape, block_size, dtype)
-        _engine(shape, block_size, dtype, rounds_weights=True)
+        _engine(shape, block_size, dtype, int8_weights=True)
         # In tiles the largest heads of float32 do not fit into registers once they are widened.
         if shape is not WIDE or dtype != torch.float32:
-            _engine(shape, block_size, dtype, eight_bits=True)
+            _engine(shape, block_size, dtype, int8_cache=True)
     grouped = replace(SMALL, num_key_value_heads=1)
     _steps(grouped, 32, dtype, ROWS[:3], batch_invariant=True, adapted=True)
 
@@ -265,8 +265,8 @@ def _steps(
     *,
     batch_invariant: bool,
     adapted: bool = False,
-    eight_bits: bool = False,
-    rounds_weights: bool = False,
+    int8_cache: bool = False,
+    int8_weights: bool = False,
 ) -> tuple[Llama[TritonOperations], Embed]:
     """Launch the engine's decode steps with each number of rows, all with adapters or none."""
     embed = _embed(shape, dtype)
@@ -278,8 +278,8 @@ def _steps(
         cpu,
         batch_invariant=batch_invariant,
         adapters=adapters,
-        eight_bits=eight_bits,
-        rounds_weights=rounds_weights,
+        int8_cache=int8_cache,
+        int8_weights=int8_weights,
     )
     final_norm = torch.zeros(shape.hidden_size, dtype=dtype)
     llama = Llama([_layer(shape, dtype)], final_norm, operations, block_size)

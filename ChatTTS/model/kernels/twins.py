@@ -15,7 +15,7 @@ from torch.nn.functional import layer_norm, linear
 
 from ..embed import RowKind
 from ..llama.rotary import rotate
-from .eight_bits import head_sizes, parts, rounded, widened
+from .int8 import dequantize, head_sizes, quantize, split_scales
 
 
 def rms_norm_torch(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -86,7 +86,7 @@ def store_torch(
     blocks, own = tables[table_of.long(), of].long().to(pool.device), pool[:, layer]
     for kind, given in enumerate((key, value)):
         if pool.dtype is torch.int8:
-            for part, taken in zip(parts(own), rounded(given), strict=True):
+            for part, taken in zip(split_scales(own), quantize(given), strict=True):
                 part[blocks, kind, :, slots] = taken
         else:
             own[blocks, kind, :, slots] = given.to(pool.dtype)
@@ -125,7 +125,7 @@ def attend_rows_torch(
         )
         used = tables[sequence, : -(-length // block_size)].long().to(pool.device)
         # [blocks, 2, heads, positions, size] to [2, heads, length, size]
-        held = widened(pool[used, layer]).permute(1, 2, 0, 3, 4).flatten(2, 3)
+        held = dequantize(pool[used, layer]).permute(1, 2, 0, 3, 4).flatten(2, 3)
         keys, values = held[:, :, :length]
         grouped = query[row].view(kv_heads, -1, size).float()
         weights = (grouped @ keys.transpose(1, 2) * scale).softmax(dim=-1)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ..cuda.failures import on_host
-from ..kernels import eight_bits
+from ..kernels import int8
 from ..llama.config import LlamaShape
 from ..llama.shard import Peers, Shard
 from ..llama.weights import LayerWeights, LlamaFile
@@ -51,16 +51,16 @@ class Operations(Protocol):
         shard: the rank that is computed.
         device: of all tensors.
         gives_attention: whether :meth:`attend` fills in the probe of a batch.
-        eight_bits: whether :meth:`attend` keeps keys and values in eight bits.
-        rounds_weights: whether :meth:`pack` rounds matrices to eight bits, and so wants float32.
+        int8_cache: whether :meth:`attend` keeps keys and values in eight bits.
+        int8_weights: whether :meth:`pack` quantises matrices to int8, and so wants float32.
     """
 
     shape: LlamaShape
     shard: Shard
     device: torch.device
     gives_attention: bool
-    eight_bits: bool
-    rounds_weights: bool
+    int8_cache: bool
+    int8_weights: bool
 
     def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
         """Return the matrices of a layer as :meth:`product` reads them."""
@@ -125,7 +125,7 @@ class Llama(Generic[Table]):
     """See :class:`~ChatTTS.model.velocity.loaded_model.LlamaModel`.
 
     Blocks are [layers, 2 (keys, values), kv heads, positions, head size], in the dtype of the
-    weights, or in eight bits, see :mod:`ChatTTS.model.kernels.eight_bits`.
+    weights, or in eight bits, see :mod:`ChatTTS.model.kernels.int8`.
 
     Args:
         layers: of the rank, on the device, in the dtype to compute in, or in float32 if the
@@ -152,8 +152,8 @@ class Llama(Generic[Table]):
         self._inner = self._shard.columns(self._shape.intermediate_size)
         self._hidden = self._shard.columns(self._shape.hidden_size)
         shape, self._stored = self._shard.local.block_shape(block_size), final_norm.dtype
-        if operations.eight_bits:
-            shape, self._stored = eight_bits.block_shape(shape), torch.int8
+        if operations.int8_cache:
+            shape, self._stored = int8.block_shape(shape), torch.int8
         self._block_shape = shape
         # The matrices of each layer, and the weights of its two norms, [hidden].
         self._layers = [
@@ -177,7 +177,7 @@ class Llama(Generic[Table]):
     ) -> Llama[Table]:
         """Read the rank's weights of a file onto the device."""
         shard, device = operations.shard, operations.device
-        given = torch.float32 if operations.rounds_weights else dtype
+        given = torch.float32 if operations.int8_weights else dtype
         layers = (file.layer(index, given, shard).to(device) for index in shard.layers)
         return cls(layers, file.final_norm(dtype).to(device), operations, block_size, peers)
 

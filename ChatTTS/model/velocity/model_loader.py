@@ -20,7 +20,7 @@ from ..devices.placement import choose_placement
 from ..embed import Embed, load_embed
 from ..kernels.cpu.build import BuildError
 from ..kernels.cpu.library import KINDS, Team
-from ..kernels.eight_bits import HEAD_MULTIPLE
+from ..kernels.int8 import HEAD_MULTIPLE
 from ..llama.config import LlamaShape, read_llama_shape
 from ..llama.rotary import rotary_tables
 from ..llama.shard import GatheredLinear, Peers, Shard
@@ -67,7 +67,7 @@ class ModelLoader:
         self._folder = asset_folder(config.model.folder)
         self._placement = choose_placement(config.model.device, config.model.dtype)
         self._quantization = config.model.quantization or self._placement.quantization
-        self._eight_bits = config.cache.kv_cache_dtype == "int8"
+        self._int8_cache = config.cache.kv_cache_dtype == "int8"
 
     def load(self) -> LoadedModel:
         """Read, check and pack the files.
@@ -100,8 +100,8 @@ class ModelLoader:
         outputs = self._keep_own_heads(embed)
         recorder: graphs.Recorder | None = None
         kernels = team is None and self._has_triton(file.shape)
-        if self._eight_bits:
-            self._check_eight_bits(file.shape, team, kernels=kernels)
+        if self._int8_cache:
+            self._check_int8_cache(file.shape, team, kernels=kernels)
         if team is not None:
             kind = self._quantization or _name(dtype)
             llama: LlamaModel = self._native(team, file, kind, embed)
@@ -118,7 +118,7 @@ class ModelLoader:
                 llama, sampler = self._torch(file, embed, outputs), TorchSampler()
             how = f"{'Triton kernels' if kernels else 'torch'}, {dtype}, {device}"
             how += ", weights in int8" if kernels and self._quantization is not None else ""
-            how += ", keys and values in int8" if self._eight_bits else ""
+            how += ", keys and values in int8" if self._int8_cache else ""
         logger.info("velocity computes with %s", how)
         self._gather_heads(embed, outputs)
         return LoadedModel(
@@ -137,7 +137,7 @@ class ModelLoader:
             compiles=kernels,
         )
 
-    def _check_eight_bits(self, shape: LlamaShape, team: Team | None, *, kernels: bool) -> None:
+    def _check_int8_cache(self, shape: LlamaShape, team: Team | None, *, kernels: bool) -> None:
         """Raise ConfigError where keys and values cannot be in eight bits."""
         if kernels and shape.head_dim % HEAD_MULTIPLE:
             raise ConfigError(
@@ -232,8 +232,8 @@ class ModelLoader:
             batch_invariant=self._config.model.batch_invariant,
             shard=self._shard,
             adapters=self._adapters,
-            eight_bits=self._eight_bits,
-            rounds_weights=self._quantization is not None,
+            int8_cache=self._int8_cache,
+            int8_weights=self._quantization is not None,
         )
         llama = self._llama(file, operations)
         if self._peers is not None:

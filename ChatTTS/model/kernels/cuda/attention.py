@@ -15,11 +15,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..eight_bits import head_sizes
+from ..int8 import head_sizes
 from ..twins import attend_rows_torch, rotate_and_store_torch
 from .ahead import MAX_ROWS, Ahead, fetch, fetch_matrices, fetches, idle_share
 from .dependent_launch import follow, launch_options, let_begin, overlaps
-from .eight_bits import peak_of, scale_of, scale_place, whole
+from .int8 import absmax, quantize, scale_address, scale_of
 from .launching import launcher
 from .rotary import rotated
 from .split_merge import merged, row_length
@@ -126,7 +126,7 @@ def attend_rows(
     Args:
         query: [rows, heads, head size], rotated, contiguous.
         pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous, or
-            in eight bits, see :mod:`ChatTTS.model.kernels.eight_bits`; the rows' own keys and
+            in eight bits, see :mod:`ChatTTS.model.kernels.int8`; the rows' own keys and
             values are in it already.
         layer: index of the layer of ``pool`` to read.
         tables: int32 [sequences, blocks], block tables: physical blocks; contiguous.
@@ -380,12 +380,12 @@ def _attend_splits(
         own_key = rotated(from_key, column, cosine, sine, size)
         own_value = tl.load(from_key + kv_heads * size + column, mask=inside, other=0.0)
         if scaled:
-            key_peak, value_peak = peak_of(own_key, 0), peak_of(own_value, 0)
-            own_scale = scale_place(own_head, own_slot, block_size, size)
+            key_peak, value_peak = absmax(own_key, 0), absmax(own_value, 0)
+            own_scale = scale_address(own_head, own_slot, block_size, size)
             tl.store(own_scale, scale_of(key_peak), mask=stores)
-            own_scale = scale_place(own_head + to_values, own_slot, block_size, size)
+            own_scale = scale_address(own_head + to_values, own_slot, block_size, size)
             tl.store(own_scale, scale_of(value_peak), mask=stores)
-            own_key, own_value = whole(own_key, key_peak), whole(own_value, value_peak)
+            own_key, own_value = quantize(own_key, key_peak), quantize(own_value, value_peak)
         tl.store(own_place, own_key, mask=is_stored)
         tl.store(own_place + to_values, own_value, mask=is_stored)
         tl.debug_barrier()
@@ -404,9 +404,9 @@ def _attend_splits(
             where = keys, to_values, tables + sequence * table_width, position, position < length
             _fetch_split(*where, block_stride, block_size, size, line_bytes)
         if scaled:
-            scales = scale_place(keys + block * block_stride, slot, block_size, size)
+            scales = scale_address(keys + block * block_stride, slot, block_size, size)
             key_scale = tl.load(scales, mask=known, other=0.0)
-            scales = scale_place(keys + to_values + block * block_stride, slot, block_size, size)
+            scales = scale_address(keys + to_values + block * block_stride, slot, block_size, size)
             value_scale = tl.load(scales, mask=known, other=0.0)
         # Without this barrier the compiler saves registers: it delays most loads until the first
         # ones have been used, and the program then waits for memory several times.
@@ -464,7 +464,7 @@ def _fetch_split(
         fetch(place.to(tl.int64) + begin, wanted)
         fetch((place + to_values).to(tl.int64) + begin, wanted)
     if keys.dtype.element_ty == tl.int8:
-        scales = scale_place(keys + block * block_stride, slot, block_size, size).to(tl.int64)
+        scales = scale_address(keys + block * block_stride, slot, block_size, size).to(tl.int64)
         fetch(scales, wanted)
         fetch(scales + to_values, wanted)
 

@@ -14,8 +14,8 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..eight_bits import head_sizes, widened
-from .eight_bits import scale_place
+from ..int8 import dequantize, head_sizes
+from .int8 import scale_address
 from .launching import launcher
 
 # Rows of a tile: the fewest that tensor cores support.
@@ -54,7 +54,7 @@ def attend_chunks(
     Args:
         query: [rows, heads, head size], rotated, contiguous.
         pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous, in
-            the dtype of ``query`` or in eight bits, see :mod:`ChatTTS.model.kernels.eight_bits`;
+            the dtype of ``query`` or in eight bits, see :mod:`ChatTTS.model.kernels.int8`;
             the rows' own keys and values are in it already.
         layer: index of the layer of ``pool`` to read.
         tables: int32 [sequences, blocks], block tables: physical blocks; contiguous.
@@ -109,7 +109,7 @@ def attend_chunks_torch(
         length = int(positions[own].max()) + 1
         used = tables[sequence, : -(-length // block_size)].long()
         # [blocks, 2, heads, positions, size] to [2, heads, length, size]
-        held = widened(pool[used, layer]).permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, :length]
+        held = dequantize(pool[used, layer]).permute(1, 2, 0, 3, 4).flatten(2, 3)[:, :, :length]
         keys, values = held.repeat_interleave(query.shape[1] // kv_heads, dim=1)
         scores = query[own].transpose(0, 1).float() @ keys.transpose(1, 2) * query.shape[2] ** -0.5
         later = torch.arange(length, device=query.device) > positions[own, None]
@@ -178,9 +178,9 @@ def _attend_tiles(
         if scaled:
             # The whole numbers are exact in every dtype of queries.
             key, value = key.to(asked.dtype), value.to(asked.dtype)
-            scales = scale_place(keys + block * block_stride, slot, block_size, size)
+            scales = scale_address(keys + block * block_stride, slot, block_size, size)
             key_scale = tl.load(scales, mask=known, other=0.0)
-            scales = scale_place(keys + to_values + block * block_stride, slot, block_size, size)
+            scales = scale_address(keys + to_values + block * block_stride, slot, block_size, size)
             value_scale = tl.load(scales, mask=known, other=0.0)
         if widen:
             key, value = key.to(tl.float32), value.to(tl.float32)

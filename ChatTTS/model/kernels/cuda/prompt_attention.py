@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..eight_bits import head_sizes
+from ..int8 import head_sizes
 from ..twins import attend_rows_torch
 from .attention import (
     LOG2_E,
@@ -24,7 +24,7 @@ from .attention import (
     split_warps,
 )
 from .dependent_launch import follow, launch_options, overlaps
-from .eight_bits import scale_place
+from .int8 import scale_address
 from .launching import launcher
 from .split_merge import row_length
 
@@ -206,9 +206,9 @@ def _attend_split(
     key = tl.load(keys + place, mask=there, other=0.0)
     value = tl.load(values + place, mask=there, other=0.0)
     if scaled:
-        scales = scale_place(keys + block * block_stride, slot, block_size, size)
+        scales = scale_address(keys + block * block_stride, slot, block_size, size)
         key_scale = tl.load(scales, mask=known, other=0.0)
-        scales = scale_place(values + block * block_stride, slot, block_size, size)
+        scales = scale_address(values + block * block_stride, slot, block_size, size)
         value_scale = tl.load(scales, mask=known, other=0.0)
     # As in _attend_splits, so that all loads are under way at once.
     tl.debug_barrier()

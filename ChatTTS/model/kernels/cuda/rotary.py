@@ -9,9 +9,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..eight_bits import head_sizes
+from ..int8 import head_sizes
 from .dependent_launch import follow, launch_options, overlaps
-from .eight_bits import peak_of, scale_of, scale_place, whole
+from .int8 import absmax, quantize, scale_address, scale_of
 from .launching import launcher
 
 # Heads of a program: few enough for parallel work in a step of one row, and enough that starting
@@ -42,7 +42,7 @@ def rotate_and_store(
         table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding. Nothing
             is stored for a padding row, and its query is zeros.
         pool: [blocks, layers, 2, kv heads, block size, head size], contiguous: keys and values, or
-            in eight bits, see :mod:`ChatTTS.model.kernels.eight_bits`. The head size is even.
+            in eight bits, see :mod:`ChatTTS.model.kernels.int8`. The head size is even.
         layer: index of the layer of ``pool`` to write.
         heads: number of query heads.
 
@@ -168,9 +168,9 @@ def _rotate_and_store(
     target = pool + in_pool * (block_size * (2 * half + 4 * scaled))
     is_stored = mask & (head >= heads)[:, None]
     if scaled:
-        peak = tl.maximum(peak_of(first, 1), peak_of(second, 1))
-        first, second = whole(first, peak[:, None]), whole(second, peak[:, None])
-        scales = scale_place(target, slot, block_size, 2 * half)
+        peak = tl.maximum(absmax(first, 1), absmax(second, 1))
+        first, second = quantize(first, peak[:, None]), quantize(second, peak[:, None])
+        scales = scale_address(target, slot, block_size, 2 * half)
         tl.store(scales, scale_of(peak), mask=exists & used & (head >= heads))
     place = target[:, None] + slot * (2 * half) + column[None, :]
     tl.store(place, first.to(pool.dtype.element_ty), mask=is_stored)

@@ -11,9 +11,9 @@ import triton.language as tl
 from torch import Tensor
 
 from ...llama.rotary import rotate
-from ..eight_bits import head_sizes, widened
+from ..int8 import dequantize, head_sizes
 from .attention import SPLIT
-from .eight_bits import scale_place
+from .int8 import scale_address
 from .launching import launcher
 from .rotary import rotated
 
@@ -43,7 +43,7 @@ def attend_text(
             step, before the rotation; contiguous.
         rotary: cosines and sines, each float32 [positions, head size], contiguous.
         pool: [blocks, layers, 2 (keys, values), kv heads, block size, head size], contiguous, or
-            in eight bits, see :mod:`ChatTTS.model.kernels.eight_bits`; with the keys of the step.
+            in eight bits, see :mod:`ChatTTS.model.kernels.int8`; with the keys of the step.
         tables: int32 [sequences, blocks], block tables; contiguous.
         table_of: int32 [rows], which row of ``tables`` belongs to the row; -1 for padding, whose
             entries are left out.
@@ -97,7 +97,7 @@ def attend_text_torch(
         query = qkv[layer, row, head * size : (head + 1) * size]
         query = rotate(query, *(table[length - 1] for table in rotary))
         used = tables[int(table_of[row]), : -(-length // block_size)].long()
-        keys = widened(pool[used, layer, 0])[:, head // (heads // kv_heads)].flatten(0, 1)
+        keys = dequantize(pool[used, layer, 0])[:, head // (heads // kv_heads)].flatten(0, 1)
         scores = keys[:length] @ query.float() * size**-0.5
         found[start : start + columns] = scores.softmax(dim=0)[:columns]
 
@@ -184,6 +184,6 @@ def _scores(
     key = tl.load(place, mask=known[:, None] & (column < size)[None, :], other=0.0)
     score = tl.sum(key.to(tl.float32) * asked[None, :], axis=1)
     if scaled:
-        key_scale = scale_place(keys, slot, block_size, size)
+        key_scale = scale_address(keys, slot, block_size, size)
         score = score * tl.load(key_scale, mask=known, other=0.0)
     return tl.where(known, score, float("-inf"))

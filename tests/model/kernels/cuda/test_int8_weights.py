@@ -22,7 +22,7 @@ from ChatTTS.model.kernels.cuda.products import (
     product,
     product_torch,
 )
-from ChatTTS.model.kernels.eight_bits import rounded_weights
+from ChatTTS.model.kernels.int8 import quantize_weights
 
 from ....support.kernel_tools import DEVICE
 from .test_low_rank import adapters_of, compiled, some_adapters
@@ -35,7 +35,7 @@ UNUSED = [KernelConfig(product_in_tiles, 64, 32, 4, 4)]
 def weights(outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
     """Return whole numbers and scales; outputs are of different sizes."""
     sizes = (inputs**-0.5 * (0.5 + torch.arange(outputs) % 3)).to(DEVICE)
-    made = rounded_weights(normal(outputs, inputs, seed=1) * sizes.unsqueeze(1))
+    made = quantize_weights(normal(outputs, inputs, seed=1) * sizes.unsqueeze(1))
     if DEVICE.type == "cuda":
         # A product reads its weights before the preceding launch has ended.
         torch.cuda.synchronize()
@@ -45,7 +45,7 @@ def weights(outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.smoke
 def test_the_largest_weight_of_an_output_is_127() -> None:
     given = torch.tensor([[1.0, -0.25, 2.0], [0.0, 0.0, 0.0], [1e-44, 0.0, 0.0], [3e38, -3e38, 0]])
-    numbers, scales = rounded_weights(given)
+    numbers, scales = quantize_weights(given)
     assert numbers.dtype is torch.int8
     assert numbers[0].tolist() == [64, -16, 127]  # 63.5 goes to the even one
     assert scales[0] == torch.tensor(2.0) / 127

@@ -21,7 +21,7 @@ from ....kernels.cuda.prompt_attention import attend_prompts
 from ....kernels.cuda.rotary import rotate_and_store
 from ....kernels.cuda.swiglu import swiglu
 from ....kernels.cuda.text_attention import attend_text
-from ....kernels.eight_bits import rounded_weights
+from ....kernels.int8 import quantize_weights
 from ....llama.config import LlamaShape
 from ....llama.rotary import rotary_tables
 from ....llama.shard import Shard
@@ -97,8 +97,8 @@ class TritonOperations:
             was cut into chunks.
         shard: the rank; by default it is the only one.
         adapters: those that rows may have; none if there are several ranks.
-        eight_bits: keep keys and values in eight bits; the head size is a multiple of 4.
-        rounds_weights: keep matrices in eight bits, with a scale for each output.
+        int8_cache: keep keys and values in eight bits; the head size is a multiple of 4.
+        int8_weights: keep matrices in eight bits, with a scale for each output.
 
     Attributes:
         batch_invariant: as given.
@@ -117,10 +117,10 @@ class TritonOperations:
         batch_invariant: bool,
         shard: Shard | None = None,
         adapters: Sequence[Adapter] = (),
-        eight_bits: bool = False,
-        rounds_weights: bool = False,
+        int8_cache: bool = False,
+        int8_weights: bool = False,
     ) -> None:
-        self.eight_bits, self.rounds_weights = eight_bits, rounds_weights
+        self.int8_cache, self.int8_weights = int8_cache, int8_weights
         self.shape, self.shard, self.device = shape, shard or Shard(shape), device
         cosines, sines = (table.to(device).contiguous() for table in rotary_tables(shape))
         self._embed, self._rotary = embed, (cosines, sines)
@@ -130,8 +130,8 @@ class TritonOperations:
     def pack(self, index: int, layer: LayerWeights) -> LayerMatrices:
         def matrix(name: str, weight: Tensor, *, gated: bool = False) -> TritonMatrix:
             low = pack_adapters(self._adapters, self.shape, index, name, self.device)
-            if self.rounds_weights:
-                return TritonMatrix(*rounded_weights(weight), low, gated)
+            if self.int8_weights:
+                return TritonMatrix(*quantize_weights(weight), low, gated)
             return TritonMatrix(weight, None, low, gated)
 
         return LayerMatrices(
@@ -199,7 +199,7 @@ class TritonOperations:
         )
 
     def _takes_kernel(self, rows: int) -> bool:
-        return self.batch_invariant or self.rounds_weights or rows <= SKINNY_ROWS
+        return self.batch_invariant or self.int8_weights or rows <= SKINNY_ROWS
 
     def attend(
         self,

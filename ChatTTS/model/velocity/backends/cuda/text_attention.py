@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....kernels.eight_bits import head_sizes
+from ....kernels.int8 import head_sizes
 from ...input_batch import AttentionProbe, HeadSet
 from .operations import AttentionMetadata, TritonOperations
 

@@ -39,7 +39,7 @@ class TorchOperations:
         adapters: those that rows may have; none if there are several ranks.
     """
 
-    gives_attention, eight_bits, rounds_weights = True, False, False
+    gives_attention, int8_cache, int8_weights = True, False, False
 
     def __init__(
         self,

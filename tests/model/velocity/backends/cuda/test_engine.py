@@ -129,7 +129,7 @@ def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "dtype", "eight_bits"),
+    ("name", "dtype", "int8_cache"),
     [
         ("model-a", "float32", {}),
         ("model-a", "bfloat16", {}),
@@ -145,7 +145,7 @@ def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch, name: str) -> N
     ],
 )
 def test_bits_of_compiled_kernels(
-    monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, eight_bits: dict[str, Any]
+    monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, int8_cache: dict[str, Any]
 ) -> None:
     """Sequences alone, together, in parts, and in larger steps have equal codes and vectors."""
     _need_compiled_kernels()
@@ -156,7 +156,7 @@ def test_bits_of_compiled_kernels(
         make_data(2, length=18, hidden=hidden),
     ]
     sizes: dict[str, Any] = {"model": DATA / name, "max_num_batched_tokens": 32, "dtype": dtype}
-    sizes |= {"device": str(DEVICE), **eight_bits}
+    sizes |= {"device": str(DEVICE), **int8_cache}
     take_triton(monkeypatch, late=True)
     # Prompts are read in tiles, although so few would not be.
     monkeypatch.setattr(prompt_attention, "MIN_PROGRAMS", 1)

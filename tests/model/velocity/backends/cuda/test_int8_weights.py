@@ -14,7 +14,7 @@ from .....support.velocity_driver import Driver, everything
 from .test_adapters import STEPS, assert_near, save_two, with_adapters
 from .test_engine import make_engine, make_requests, make_worker, run_staggered, take_triton
 
-from ChatTTS.model.kernels.eight_bits import rounded_weights  # isort: skip
+from ChatTTS.model.kernels.int8 import quantize_weights  # isort: skip
 from ChatTTS.model.velocity.backends.cuda import operations  # isort: skip
 
 INT8: dict[str, Any] = {"quantization": "int8"}
@@ -28,7 +28,7 @@ def _on_twins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def widened(weight: Tensor) -> tuple[Tensor, None]:
     """Round weights to eight bits, and return them in float32."""
-    numbers, scales = rounded_weights(weight)
+    numbers, scales = quantize_weights(weight)
     return numbers * scales.unsqueeze(1), None
 
 
@@ -41,7 +41,7 @@ def test_the_ids_of_weights_that_were_rounded(
     datas, adapters = with_adapters(everything()), save_two(tmp_path)
     found = Driver(make_worker(adapters=adapters, **INT8), datas).run(STEPS, chunk=chunk)
     exact = Driver(make_worker(adapters=adapters), datas).run(STEPS)
-    monkeypatch.setattr(operations, "rounded_weights", widened)
+    monkeypatch.setattr(operations, "quantize_weights", widened)
     expected = Driver(make_worker(adapters=adapters, **INT8), datas).run(STEPS)
     assert_near(found, expected)
     for seq_id, own in found.items():

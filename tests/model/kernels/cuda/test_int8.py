@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .test_attention import LAYER, RAGGED, Case, assert_near, decoding, make_case
 
-from ChatTTS.model.kernels import eight_bits  # isort: skip
+from ChatTTS.model.kernels import int8  # isort: skip
 from ChatTTS.model.kernels.cuda import attention  # isort: skip
 from ChatTTS.model.kernels.cuda.attention import (  # isort: skip
     SPLIT,
@@ -25,7 +25,7 @@ from ChatTTS.model.kernels.cuda.text_attention import (  # isort: skip
     attend_text_torch,
 )
 from ChatTTS.model.kernels.twins import rotate_and_store_torch  # isort: skip
-from ....support.cache_tools import in_eight_bits  # isort: skip
+from ....support.cache_tools import in_int8  # isort: skip
 from ....support.kernel_tools import DEVICE  # isort: skip
 
 # The dtype of queries, heads, heads of keys, head size, block size.
@@ -49,7 +49,7 @@ def case_of(
     case = make_case(
         spans, dtype=dtype, heads=heads, kv_heads=kv_heads, size=size, block_size=block_size
     )
-    return replace(case, pool=in_eight_bits(case.pool))
+    return replace(case, pool=in_int8(case.pool))
 
 
 def new_rows(case: Case, heads: int, kv_heads: int, size: int) -> tuple[Tensor, Any]:
@@ -71,13 +71,13 @@ def stored(case: Case, store: Any, qkv: Tensor, rotary: Any, heads: int) -> Tens
 @pytest.mark.smoke
 def test_a_head_of_a_block_is_its_numbers_and_then_their_scales() -> None:
     pool = torch.zeros(2, 3, 2, 1, 5, 24 + 4, dtype=torch.int8)
-    assert eight_bits.head_sizes(pool) == (1, 5, 24)
-    numbers, scales = eight_bits.parts(pool[:, 1])
+    assert int8.head_sizes(pool) == (1, 5, 24)
+    numbers, scales = int8.split_scales(pool[:, 1])
     numbers[1, 0, 0, 2], scales[1, 0, 0, 2] = 7, 0.5
     whole = pool[1, 1, 0, 0].flatten()
     assert whole[2 * 24 : 3 * 24].tolist() == [7] * 24
     assert whole[5 * 24 :].view(torch.float32).tolist() == [0, 0, 0.5, 0, 0]
-    assert eight_bits.widened(pool[:, 1])[1, 0, 0, 2].tolist() == [3.5] * 24
+    assert int8.dequantize(pool[:, 1])[1, 0, 0, 2].tolist() == [3.5] * 24
     assert pool.count_nonzero() == 24 + 1
 
 
@@ -86,7 +86,7 @@ def test_whole_numbers_reach_127_and_keep_what_is_no_number() -> None:
     given = torch.tensor(
         [[1.0, -0.25, 2.0, 0.0], [0.0] * 4, [1e-35] * 4, [1, torch.nan, 0, 0], [-torch.inf] * 4]
     )
-    numbers, scales = eight_bits.rounded(given)
+    numbers, scales = int8.quantize(given)
     assert numbers[0].tolist() == [64, -16, 127, 0]  # 63.5 goes to the even one
     assert scales[0] == torch.tensor(2.0) / 127
     assert not numbers[1:].any()
@@ -105,7 +105,7 @@ def test_what_is_stored_is_what_the_twin_stores(
         stored(case, store, qkv, rotary, heads)
         for store in (rotate_and_store, rotate_and_store_torch)
     )
-    ours, theirs = eight_bits.parts(found), eight_bits.parts(expected)
+    ours, theirs = int8.split_scales(found), int8.split_scales(expected)
     # Values are not rotated, and a rotation may end in another last bit.
     for own, other in zip(ours, theirs, strict=True):
         own, other = (each[:, LAYER, 1].nan_to_num(7.0) for each in (own, other))

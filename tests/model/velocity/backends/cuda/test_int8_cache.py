@@ -18,7 +18,7 @@ from .....support.cuda_twins import use_twins
 from .....support.places import DATA
 from .test_engine import MODEL, make_engine, make_requests, make_worker, run_staggered, take_triton
 
-from ChatTTS.model.kernels import eight_bits  # isort: skip
+from ChatTTS.model.kernels import int8  # isort: skip
 
 INT8: dict[str, Any] = {"kv_cache_dtype": "int8"}
 
@@ -62,9 +62,9 @@ def test_no_id_depends_on_where_the_blocks_were(changes: dict[str, Any]) -> None
 def test_more_blocks_fit_into_the_same_memory(dtype: str) -> None:
     plain, worker = (make_worker(dtype=dtype, **changes) for changes in ({}, INT8))
     assert worker._pool.dtype is torch.int8
-    heads, positions, size = eight_bits.head_sizes(worker._pool)
+    heads, positions, size = int8.head_sizes(worker._pool)
     assert (heads, positions, size) == tuple(plain._pool.shape[3:])
-    numbers, scales = eight_bits.parts(worker._pool)
+    numbers, scales = int8.split_scales(worker._pool)
     assert numbers.shape == (len(worker._pool), *plain._pool.shape[1:])
     wide = plain._pool.element_size()
     assert worker.model.llama.block_bytes * size * wide == plain.model.llama.block_bytes * (
@@ -88,7 +88,7 @@ def test_where_keys_and_values_cannot_have_eight_bits(monkeypatch: pytest.Monkey
     loader = ModelLoader(EngineArgs(MODEL, device="cpu", **INT8).create_engine_config())
     shape: Any = SimpleNamespace(head_dim=6)
     with pytest.raises(ConfigError, match="a multiple of 4 numbers, not 6"):
-        loader._check_eight_bits(shape, None, kernels=True)
+        loader._check_int8_cache(shape, None, kernels=True)
     # Without the CPU kernels, weights and cache are in the dtype of torch's operators.
     monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
     with pytest.raises(ConfigError, match="needs an NVIDIA GPU"):

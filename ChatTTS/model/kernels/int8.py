@@ -1,4 +1,4 @@
-"""Numbers in eight bits: keys and values, as the blocks of a KV cache hold them, and weights.
+"""Numbers in eight bits, int8: keys and values as the blocks of a KV cache hold them, and weights.
 
 Plain torch. A key or value of a head is whole numbers of -127 to 127 and one float32 scale. A head
 of a block holds the numbers of its positions and then their scales, so whatever moves a block moves
@@ -28,8 +28,8 @@ def head_sizes(pool: Tensor) -> tuple[int, int, int]:
     return heads, positions, size - SCALE_BYTES * (pool.dtype is torch.int8)
 
 
-def rounded(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Round keys or values [..., head size] to whole numbers int8, with scales float32 [...].
+def quantize(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Quantise keys or values [..., head size] to int8, with scales float32 [...].
 
     A scale is NaN where a number is not finite, so that damage is heard.
     """
@@ -43,8 +43,8 @@ def rounded(x: Tensor) -> tuple[Tensor, Tensor]:
     return (wide * factor.unsqueeze(-1)).nan_to_num(0.0).round().to(torch.int8), scale
 
 
-def rounded_weights(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Round a matrix [outputs, inputs] to whole numbers int8, with scales float32 [outputs].
+def quantize_weights(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Quantise a matrix [outputs, inputs] to int8, with scales float32 [outputs].
 
     They are those of the CPU kernels; all weights are finite.
     """
@@ -54,7 +54,7 @@ def rounded_weights(weight: Tensor) -> tuple[Tensor, Tensor]:
     return (wide / scales.unsqueeze(1)).round().to(torch.int8), scales
 
 
-def parts(blocks: Tensor) -> tuple[Tensor, Tensor]:
+def split_scales(blocks: Tensor) -> tuple[Tensor, Tensor]:
     """Return views of the numbers [..., block size, head size] and scales [..., block size]."""
     _, positions, size = head_sizes(blocks)
     whole = blocks.flatten(-2)
@@ -62,9 +62,9 @@ def parts(blocks: Tensor) -> tuple[Tensor, Tensor]:
     return numbers.unflatten(-1, (positions, size)), scales.view(torch.float32)
 
 
-def widened(blocks: Tensor) -> Tensor:
-    """Return the keys and values of blocks of any dtype in float32, [..., positions, head size]."""
+def dequantize(blocks: Tensor) -> Tensor:
+    """Return the keys and values of blocks of any dtype as float32, [..., positions, head size]."""
     if blocks.dtype is not torch.int8:
         return blocks.float()
-    numbers, scales = parts(blocks)
+    numbers, scales = split_scales(blocks)
     return numbers * scales.unsqueeze(-1)

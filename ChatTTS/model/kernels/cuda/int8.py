@@ -1,4 +1,4 @@
-"""Keys and values in eight bits, for kernels; :mod:`ChatTTS.model.kernels.eight_bits` is the twin.
+"""Keys and values in eight bits, for kernels; :mod:`ChatTTS.model.kernels.int8` is the twin.
 
 In kernels a pool's pointer tells its numbers: those of int8 have scales.
 """
@@ -10,7 +10,7 @@ import triton.language as tl
 
 
 @triton.jit
-def peak_of(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
+def absmax(x: tl.tensor, axis: tl.constexpr) -> tl.tensor:
     """Return the greatest absolute value along an axis; infinity if any number is not finite."""
     size = tl.abs(x.to(tl.float32))
     return tl.max(tl.where(size < float("inf"), size, float("inf")), axis=axis)
@@ -24,7 +24,7 @@ def scale_of(peak: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def whole(x: tl.tensor, peak: tl.tensor) -> tl.tensor:
+def quantize(x: tl.tensor, peak: tl.tensor) -> tl.tensor:
     """Return int8 numbers that, times the scale of ``peak``, are nearest to ``x``."""
     is_usual = (peak > 1e-30) & (peak < float("inf"))
     divisor = tl.where(is_usual, peak, 1.0)
@@ -37,7 +37,7 @@ def whole(x: tl.tensor, peak: tl.tensor) -> tl.tensor:
 
 
 @triton.jit
-def scale_place(
+def scale_address(
     head: tl.tensor, slot: tl.tensor, block_size: tl.constexpr, size: tl.constexpr
 ) -> tl.tensor:
     """Return the address of the scale of a position in a block.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..config import ConvNetConfig, DVAEConfig, MelConfig
 from .devices.tf32 import ieee_convolutions, ieee_float32
 from .mel import LogMel
-from .quantizer import Quantizer
+from .vector_quantizer import VectorQuantizer
 
 _KERNEL, _DILATION = 7, 2
 
@@ -116,7 +116,7 @@ class DVAE(MelDecoder):
             nn.GELU(),
         )
         self.encoder = ConvNet(config.encoder)
-        self.vq_layer = Quantizer(config.vq)
+        self.vq_layer = VectorQuantizer(config.vq)
 
     def forward(self, inp: Tensor, mode: str = "decode") -> Tensor:
         """Decode features [B, dim, T] or codes [B, num_codebooks, T] to log-mel.
@@ -152,4 +152,4 @@ class DVAE(MelDecoder):
 
 
 # The names that scripts know.
-DVAEDecoder, GFSQ = ConvNet, Quantizer
+DVAEDecoder, GFSQ = ConvNet, VectorQuantizer

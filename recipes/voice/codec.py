@@ -17,7 +17,7 @@ from torch.optim import AdamW, Optimizer
 
 from ChatTTS.config import ConvNetConfig, DVAEConfig, QuantizerConfig
 from ChatTTS.model.dvae import DVAE, ConvNet, two_frames_each
-from ChatTTS.model.quantizer import Quantizer
+from ChatTTS.model.vector_quantizer import VectorQuantizer
 
 from .adversary import discriminator_loss, generator_losses
 from .checkpoints import load_average
@@ -78,7 +78,7 @@ ON_GPU = CodecSettings(batch=96, judged=48, adversary_from=0.35)
 
 
 def quantize(
-    quantizer: Quantizer,
+    quantizer: VectorQuantizer,
     features: Tensor,
     flipped: float = 0.0,
     generator: torch.Generator | None = None,

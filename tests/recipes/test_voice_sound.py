@@ -13,8 +13,8 @@ from torch import Tensor
 
 from ChatTTS.config import QuantizerConfig, VocosConfig
 from ChatTTS.model.dvae import DVAE
-from ChatTTS.model.quantizer import Quantizer
 from ChatTTS.model.synthesis.vocoder import Vocoder
+from ChatTTS.model.vector_quantizer import VectorQuantizer
 from recipes.voice.adversary import Discriminator
 from recipes.voice.checkpoints import load_average
 from recipes.voice.codec import CodecSettings, CodecTask, copied, quantize, start_codec
@@ -72,9 +72,9 @@ def test_pieces_are_a_function_of_the_generator(corpus: list[Take]) -> None:
     assert not torch.equal(one, other)
 
 
-def quantizer() -> Quantizer:
+def quantizer() -> VectorQuantizer:
     torch.manual_seed(0)
-    return Quantizer(GROUPED.vq)
+    return VectorQuantizer(GROUPED.vq)
 
 
 def test_quantize_is_what_the_package_computes() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...errors import ChatTTSError
 from ..dvae import DVAE, MelDecoder
-from ..quantizer import Quantizer
+from ..vector_quantizer import VectorQuantizer
 
 
 class FrameFeatures:
@@ -63,7 +63,7 @@ class CodeTables:
     """
 
     @torch.no_grad()
-    def __init__(self, quantizer: Quantizer) -> None:
+    def __init__(self, quantizer: VectorQuantizer) -> None:
         groups = []
         for group in copy.deepcopy(quantizer.quantizer.rvqs).cpu():
             vectors = group.codebooks.double()  # [R, n, d]

@@ -21,13 +21,13 @@ from ..config import QuantizerConfig
 from .devices.placement import computed
 
 
-class Quantizer(nn.Module):
+class VectorQuantizer(nn.Module):
     """Vectors to codes and back; codebooks are ordered by group, then residual."""
 
     def __init__(self, config: QuantizerConfig) -> None:
         super().__init__()
         self.groups = config.G
-        self.quantizer = GroupedResidualCodes(config)
+        self.quantizer = GroupedResidualFSQ(config)
 
     def embed(self, codes: Tensor) -> Tensor:
         """Return the features [B, dim, T] of codes [B, G * R, T].
@@ -44,14 +44,14 @@ class Quantizer(nn.Module):
         return indices.permute(1, 0, 3, 2).flatten(1, 2)
 
 
-class GroupedResidualCodes(nn.Module):
+class GroupedResidualFSQ(nn.Module):
     """Groups of codes, each of an equal part of the features."""
 
     def __init__(self, config: QuantizerConfig) -> None:
         super().__init__()
         self.codebook_size = math.prod(config.levels)
         self.rvqs: Any = nn.ModuleList(
-            ResidualCodes(config.dim // config.G, config.levels, config.R) for _ in range(config.G)
+            ResidualFSQ(config.dim // config.G, config.levels, config.R) for _ in range(config.G)
         )
 
     def get_output_from_indices(self, indices: Tensor) -> Tensor:
@@ -66,7 +66,7 @@ class GroupedResidualCodes(nn.Module):
         return torch.cat(found, dim=-1), torch.stack([indices for _, indices in rounded])
 
 
-class ResidualCodes(nn.Module):
+class ResidualFSQ(nn.Module):
     """The codes of a group, and the products between its features and their few values.
 
     Attributes:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ChatTTS.config import QuantizerConfig
-from ChatTTS.model.quantizer import Quantizer, ResidualCodes
+from ChatTTS.model.vector_quantizer import ResidualFSQ, VectorQuantizer
 
 CONFIGS = [
     QuantizerConfig(),
@@ -32,7 +32,7 @@ def test_the_bits_of_the_library(config: QuantizerConfig) -> None:
     torch.manual_seed(1)
     other = theirs(config).eval()
     torch.manual_seed(1)
-    ours = Quantizer(config)
+    ours = VectorQuantizer(config)
     found, wanted = ours.quantizer.state_dict(), other.state_dict()
     assert list(found) == list(wanted)
     assert all(map(torch.equal, found.values(), wanted.values()))
@@ -49,7 +49,7 @@ def test_the_bits_of_the_library(config: QuantizerConfig) -> None:
 
 
 def test_values_of_codes() -> None:
-    books = ResidualCodes(9, (3, 5), 2).codebooks
+    books = ResidualFSQ(9, (3, 5), 2).codebooks
     assert books.shape == (2, 15, 2)
     assert books[0, [0, 1, 2, 3, 14]].tolist() == [[-1, -1], [0, -1], [1, -1], [-1, -0.5], [1, 1]]
     torch.testing.assert_close(books[1], books[0] / torch.tensor([3.0, 5.0]))
@@ -60,11 +60,11 @@ def test_a_code_that_does_not_exist(code: int) -> None:
     codes = torch.zeros(1, 4, 3, dtype=torch.int64)
     codes[0, 2, 1] = code
     with pytest.raises(IndexError):
-        Quantizer(QuantizerConfig()).embed(codes)
+        VectorQuantizer(QuantizerConfig()).embed(codes)
 
 
 def test_coding_draws_no_random_numbers() -> None:
-    quantizer = Quantizer(QuantizerConfig(dim=32))
+    quantizer = VectorQuantizer(QuantizerConfig(dim=32))
     before = torch.get_rng_state()
     quantizer(torch.ones(1, 32, 4))
     assert torch.equal(torch.get_rng_state(), before)
@@ -73,11 +73,11 @@ def test_coding_draws_no_random_numbers() -> None:
 def test_the_library_is_for_the_tests_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("einx", "vector_quantize_pytorch"):
         monkeypatch.setitem(sys.modules, name, None)  # importing it fails
-    spec = importlib.util.find_spec(Quantizer.__module__)
+    spec = importlib.util.find_spec(VectorQuantizer.__module__)
     assert spec is not None
     assert spec.loader is not None
     fresh = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(fresh)
-    quantizer = fresh.Quantizer(QuantizerConfig(dim=32))
+    quantizer = fresh.VectorQuantizer(QuantizerConfig(dim=32))
     quantizer.embed(torch.zeros(1, 4, 3, dtype=torch.int64))
     quantizer(torch.ones(1, 32, 4))

@@ -101,7 +101,7 @@ def _compare(task: Task, dtype: str, adapters: Mapping[str, Path]) -> dict[str, 
     plain.close()
     is_plain = [request.adapter is None for request in requests]
     kept = zip(together, without, is_plain, strict=True)
-    # The kernels keep every bit, but not their torch twins of a dry run.
+    # The kernels keep every bit, but not their torch references of a dry run.
     near = None if task.device.type == "cuda" else 5 * ALLOWED[dtype]
     return {
         "each row is as in its lone run": all(

@@ -81,7 +81,7 @@ def _compare(name: str, device: str) -> dict[str, Any]:
         "hiddens are the CPU's": _difference(together, on_cpu) <= ALLOWED,
         "codes without batch invariance are the CPU's": _same_ids(dependent, on_cpu),
     }
-    if device != "cpu":  # the kernels guarantee it, but not their torch twins of a dry run
+    if device != "cpu":  # the kernels guarantee it, but not their torch references of a dry run
         is_right["not a bit depends on the batch"] = _same_ids(together, alone) and all(
             a.hiddens.equal(b.hiddens) for a, b in zip(together, alone, strict=True)
         )

@@ -1,4 +1,4 @@
-"""Inputs for the comparison of kernels with their torch twins, and the error of results."""
+"""Inputs for the comparison of kernels with their torch references, and the error of results."""
 
 from __future__ import annotations
 
@@ -36,9 +36,11 @@ class Inputs:
         """Return integers from 0 to ``most - 1``, int32 on the CPU."""
         return torch.randint(most, shape, generator=self.random, dtype=torch.int32)
 
-    def on_both(self, kernel: Callable[..., Any], twin: Callable[..., Any], *given: Any) -> float:
+    def on_both(
+        self, kernel: Callable[..., Any], reference: Callable[..., Any], *given: Any
+    ) -> float:
         """Return the error of a kernel's result; it gets copies of ``given`` on the device."""
-        expected = twin(*_copied(given, torch.device("cpu")))
+        expected = reference(*_copied(given, torch.device("cpu")))
         moved = _copied(given, self.device)
         spoil(self.device)
         return error(kernel(*moved), expected)

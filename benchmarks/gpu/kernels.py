@@ -1,4 +1,4 @@
-"""Compare every Triton kernel at the model's own size with its torch twin on the CPU.
+"""Compare every Triton kernel at the model's own size with its torch reference on the CPU.
 
 This module needs only torch and Triton.
 """
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.embed import RowKind
-from ChatTTS.model.kernels import twins
+from ChatTTS.model.kernels import torch_references
 from ChatTTS.model.kernels.cuda import (
     attention,
     embedding,
@@ -96,7 +96,7 @@ def _small(given: Inputs, rows: int) -> Iterator[Check]:
 
     def normed() -> tuple[float, float]:
         parts = given.normal(rows, hidden), given.normal(hidden), _EPS
-        return given.on_both(norm.rms_norm, twins.rms_norm_torch, *parts), allowed
+        return given.on_both(norm.rms_norm, torch_references.rms_norm_torch, *parts), allowed
 
     def gated() -> tuple[float, float]:
         both = given.normal(rows, 2 * inner)
@@ -112,7 +112,9 @@ def _small(given: Inputs, rows: int) -> Iterator[Check]:
             given.normal(gpt.num_text_tokens, hidden),
             given.normal(gpt.num_vq * gpt.num_audio_tokens, hidden),
         )
-        return given.on_both(embedding.embed_rows, twins.embed_rows_torch, *parts), allowed
+        return given.on_both(
+            embedding.embed_rows, torch_references.embed_rows_torch, *parts
+        ), allowed
 
     yield from (("norm", normed), ("SwiGLU", gated))
     yield "embedding", embedded
@@ -165,7 +167,7 @@ def _rotary(given: Inputs, rows: int) -> Iterator[Check]:
 
         found = given.on_both(
             whole(rotary.rotate_and_store),
-            whole(twins.rotate_and_store_torch),
+            whole(torch_references.rotate_and_store_torch),
             *parts,
             pool.zero_(),
         )
@@ -184,7 +186,7 @@ def _attention(given: Inputs, rows: int) -> Iterator[Check]:
             return lambda *own: way(*own[:2], 1, *own[2:], max_positions=max_positions)
 
         parts = query, pool, tables, table_of, positions
-        ways = attend(attention.attend_rows), attend(twins.attend_rows_torch)
+        ways = attend(attention.attend_rows), attend(torch_references.attend_rows_torch)
         return given.on_both(*ways, *parts), given.allowed
 
     yield "attention", check
@@ -394,8 +396,8 @@ def _adapters(given: Inputs, rows: int) -> Iterator[Check]:
             return both
 
         kernels = multiply(low_rank.to_ranks, products.product)
-        twins = multiply(low_rank.to_ranks_torch, products.product_torch)
-        return given.on_both(kernels, twins, x, weight, gain, residual), given.allowed
+        plain = multiply(low_rank.to_ranks_torch, products.product_torch)
+        return given.on_both(kernels, plain, x, weight, gain, residual), given.allowed
 
     for name in kinds(given.scale.gpt):
         yield f"product {name} with adapters", partial(check, name)

@@ -1,7 +1,7 @@
 """Compare numbers in eight bits on a GPU with float32, on equal codes, without a GPU.
 
-The engine computes as it does on a GPU, with the torch twins in place of its kernels. All dtypes
-are given the codes that float32 draws on the CPU kernels; see ``cpu/precision.py``.
+The engine computes as it does on a GPU, with the torch references in place of its kernels. All
+dtypes are given the codes that float32 draws on the CPU kernels; see ``cpu/precision.py``.
 
     python -m benchmarks.gpu.precision
 """

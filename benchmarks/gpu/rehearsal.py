@@ -1,8 +1,8 @@
 """Run the parts of the GPU benchmark on a CPU, so that their own logic can be tested anywhere.
 
-The engine is built as on CUDA, but with the torch twins of the kernels, since Triton's interpreter
-takes seconds for a step. Kernels that are checked run in the interpreter; bits, which it does not
-keep, in the emulator of ``tests/ptx``.
+The engine is built as on CUDA, but with the torch references of the kernels, since Triton's
+interpreter takes seconds for a step. Kernels that are checked run in the interpreter; bits, which
+it does not keep, in the emulator of ``tests/ptx``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def rehearse(module: str) -> None:
 def take_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the engine take the CUDA path on a CPU, until ``monkeypatch`` is undone."""
     from ChatTTS.model.velocity.model_loader import ModelLoader
-    from tests.support.cuda_twins import use_twins
+    from tests.support.torch_references import use_torch_references
 
     monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
     monkeypatch.setattr(ModelLoader, "_has_triton", lambda *_: True)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)

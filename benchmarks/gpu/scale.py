@@ -25,7 +25,7 @@ class Scale:
         rounds: number of rounds, of which the median counts.
         steps: steps of a round, at most 8: a step's results are kept for few later ones.
         product_rows: numbers of rows in timed products.
-        check_rows: numbers of rows with which kernels are compared with their twins.
+        check_rows: numbers of rows with which kernels are compared with their references.
         bit_rows: the most rows whose bits are compared.
         prompts: numbers of rows of prompt steps.
         spread_bytes: bytes that are read before any is read again; more than all caches hold.

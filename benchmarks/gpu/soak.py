@@ -53,7 +53,7 @@ _ABORTED, _STEPS = 7, 100
 def measure(task: Task, dtype: str) -> None:
     """Record how many requests of each way differ from their lone runs.
 
-    On a CPU, whose torch twins do not keep bits, only their numbers of ids are compared.
+    On a CPU, whose torch references do not keep bits, only their numbers of ids are compared.
 
     Raises:
         RuntimeError: a request failed, or differs; the record says which.

@@ -222,7 +222,7 @@ def test_a_broken_kernel_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch,
         return result
 
     monkeypatch.setattr(attention, "attend_rows", broken)
-    # The products, which are to stay right, use their quick torch twin.
+    # The products, which are to stay right, use their quick torch reference.
     monkeypatch.setattr(products, "product", products.product_torch)
     with pytest.raises(RuntimeError, match="wrong in float32"):
         do("kernels", folder, replace(TINY, check_rows=(1, 2)), dtype="float32")

@@ -184,7 +184,7 @@ def test_a_stream_beside_other_work(tmp_path: Path) -> None:
 )
 def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
     from benchmarks.gpu.scale import TINY
-    from ChatTTS.model.kernels import twins
+    from ChatTTS.model.kernels import torch_references
     from ChatTTS.model.kernels.cuda import (
         attention,
         output_product,
@@ -197,7 +197,7 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
         own = slice(row, row + 1)
         return replace(ranks, values=ranks.values[own], adapter_of=ranks.adapter_of[own])
 
-    # Twins whose rows are computed one by one stand in for the kernels.
+    # References whose rows are computed one by one stand in for the kernels.
     def product(x: torch.Tensor, weight: torch.Tensor, **given: Any) -> torch.Tensor:
         residual, ranks = given.pop("residual", None), given.pop("ranks", None)
         rows = [
@@ -223,11 +223,11 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
             out[-1, -1] = torch.nextafter(out[-1, -1], out.new_tensor(9.0))
 
     def attend(query: torch.Tensor, *given: Any, **named: Any) -> torch.Tensor:
-        found = twins.attend_rows_torch(query, *given, **named)
+        found = torch_references.attend_rows_torch(query, *given, **named)
         return found * (1 + 1e-6 * (harm == "attention" and len(query) == 5))
 
     def attend_prompts(*given: Any, tile_rows: int, **named: Any) -> torch.Tensor:
-        found = twins.attend_rows_torch(*given, **named)
+        found = torch_references.attend_rows_torch(*given, **named)
         return found * (1 + 1e-6 * (harm == "prompts" and tile_rows > 1))
 
     def attend_new(qkv: torch.Tensor, *given: Any, **named: Any) -> Any:
@@ -246,7 +246,7 @@ def test_other_bits_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, h
     monkeypatch.setattr(attention, "attend_new_rows", attend_new)
     monkeypatch.setattr(prompt_attention, "attend_prompts", attend_prompts)
     monkeypatch.setattr(output_product, "product_of_splits", project)
-    monkeypatch.setattr(rotary, "rotate_and_store", twins.rotate_and_store_torch)
+    monkeypatch.setattr(rotary, "rotate_and_store", torch_references.rotate_and_store_torch)
     scale = replace(TINY, bit_rows=6)
     if not harm:
         found = do("bits", tmp_path, scale, dtype="float32")

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
-from ChatTTS.model.kernels import int8, twins
+from ChatTTS.model.kernels import int8, torch_references
 from ChatTTS.model.kernels.cuda import (
     attention,
     embedding,
@@ -54,7 +54,7 @@ def _check(found: Tensor, expected: Tensor) -> None:
 
 def _norm() -> None:
     x, weight = 3 * _random(3, 50), _random(50, seed=1)
-    _check(norm.rms_norm(x, weight, 1e-5), twins.rms_norm_torch(x, weight, 1e-5))
+    _check(norm.rms_norm(x, weight, 1e-5), torch_references.rms_norm_torch(x, weight, 1e-5))
 
 
 def _swiglu() -> None:
@@ -66,7 +66,7 @@ def _embedding() -> None:
     kinds = torch.tensor([0, 1, 2], dtype=torch.uint8)
     ids = torch.tensor([[1, 2], [3, 4], [0, 0]], dtype=torch.int32)
     given = kinds, ids, _random(1, 50, dtype=torch.float32), _random(9, 50), _random(12, 50, seed=2)
-    _check(embedding.embed_rows(*given), twins.embed_rows_torch(*given))
+    _check(embedding.embed_rows(*given), torch_references.embed_rows_torch(*given))
 
 
 def _product(
@@ -121,7 +121,7 @@ def _attention() -> None:
     given = query, pool, 0, tables, table_of, positions
     with patch.object(attention, "PROGRAMS", 1):  # so that a program computes several splits
         found = attention.attend_rows(*given, max_positions=360)
-    _check(found[[0, 2]], twins.attend_rows_torch(*given, max_positions=360)[[0, 2]])
+    _check(found[[0, 2]], torch_references.attend_rows_torch(*given, max_positions=360)[[0, 2]])
 
 
 def _new_rows(*, scaled: bool = False) -> None:
@@ -159,7 +159,7 @@ def _stored_rows(*, scaled: bool) -> None:
     angles = 6 * _random(16, 16, dtype=torch.float32, seed=2)
     where = angles.cos(), angles.sin(), positions, tables, table_of
     results = []
-    for store in (rotary.rotate_and_store, twins.rotate_and_store_torch):
+    for store in (rotary.rotate_and_store, torch_references.rotate_and_store_torch):
         own = pool.clone()
         results.append((store(qkv, *where, own, 0, 4), own))
     _check(results[0][0], results[1][0])

@@ -137,7 +137,7 @@ def cuda_decoder(
     """Make a decoder of copies of the modules with recorded launches, on a GPU if there is one.
 
     Args:
-        operations: by default kernels on a GPU, and their twins on a CPU.
+        operations: by default kernels on a GPU, and their references on a CPU.
     """
     if operations is None:
         operations = TORCH_OPERATIONS if DEVICE.type == "cpu" else kernel_operations()

@@ -1,8 +1,8 @@
 """The Python calls of a decode step: `python -m tests.support.step_trace [cpu|torch|cuda]`.
 
 It prints the package's own functions in the order of the calls, indented by their depth. ``cuda``
-is the machine of a GPU with twins for kernels; a recorded step counts as its replay alone, since a
-GPU carries it out without Python.
+is the machine of a GPU with torch references for kernels; a recorded step counts as its replay
+alone, since a GPU carries it out without Python.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 
-from .cuda_twins import use_twins
 from .places import DATA, ROOT
 from .recorder_tools import EagerRecording, record_anywhere
+from .torch_references import use_torch_references
 from .velocity_models import make_team
 
 from ChatTTS.model.velocity.model_loader import ModelLoader  # isort: skip
@@ -94,7 +94,7 @@ def decode_step(machine: str, monkeypatch: pytest.MonkeyPatch) -> Trace:
     if machine == "cuda":
         monkeypatch.setattr(ModelLoader, "_has_triton", lambda *_: True)
         record_anywhere(monkeypatch)
-        use_twins(monkeypatch)
+        use_torch_references(monkeypatch)
     args = EngineArgs(
         DATA / "model-a",
         device="cpu",

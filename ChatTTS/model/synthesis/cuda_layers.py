@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from ..kernels.twins import ChannelNorm, Residual
+from ..kernels.torch_references import ChannelNorm, Residual
 from .layer_operations import LayerOperations
 from .layers import (
     ConvNeXtLayer,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from ..kernels import twins
+from ..kernels import torch_references
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,9 @@ class LayerOperations:
     exact: bool
 
 
-TORCH_OPERATIONS = LayerOperations(twins.dense_torch, twins.depthwise_norm_torch, exact=False)
+TORCH_OPERATIONS = LayerOperations(
+    torch_references.dense_torch, torch_references.depthwise_norm_torch, exact=False
+)
 """Products are cuBLAS's on a GPU, which chooses another order of sums for another shape."""
 
 

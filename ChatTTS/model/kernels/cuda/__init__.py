@@ -1,4 +1,4 @@
-"""Triton kernels, and their twins: plain torch functions that the tests compare them to.
+"""Triton kernels, and their torch references: plain functions that the tests compare them to.
 
 These modules need Triton, so they are imported only where they are used. Every bit of a kernel's
 output row depends on that row and its sequence alone: tiles and the order of summation never

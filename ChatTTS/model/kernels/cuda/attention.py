@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ..int8 import head_sizes
-from ..twins import attend_rows_torch, rotate_and_store_torch
+from ..torch_references import attend_rows_torch, rotate_and_store_torch
 from .ahead import MAX_ROWS, Ahead, fetch, fetch_matrices, fetches, idle_share
 from .dependent_launch import follow, launch_options, let_begin, overlaps
 from .int8 import absmax, quantize, scale_address, scale_of

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..twins import Residual
+from ..torch_references import Residual
 from .launching import launcher
 from .product_kernels import dot
 

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..twins import ChannelNorm
+from ..torch_references import ChannelNorm
 from .launching import launcher
 
 

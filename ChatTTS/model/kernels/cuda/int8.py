@@ -1,4 +1,4 @@
-"""Keys and values in eight bits, for kernels; :mod:`ChatTTS.model.kernels.int8` is the twin.
+"""Keys and values in eight bits, for kernels; :mod:`ChatTTS.model.kernels.int8` is the reference.
 
 In kernels a pool's pointer tells its numbers: those of int8 have scales.
 """

@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ..twins import rms_norm_torch
+from ..torch_references import rms_norm_torch
 from .dependent_launch import follow, launch_options, overlaps
 from .launching import launcher
 

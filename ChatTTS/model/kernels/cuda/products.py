@@ -15,7 +15,7 @@ import triton
 from torch import Tensor
 
 from ....errors import ConfigError
-from ..twins import rms_norm_torch
+from ..torch_references import rms_norm_torch
 from .dependent_launch import TRITON, capability, launch_options, overlaps
 from .launching import launcher
 from .low_rank import RowRanks, add_ranks_torch, rank_arguments

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from ..int8 import head_sizes
-from ..twins import attend_rows_torch
+from ..torch_references import attend_rows_torch
 from .attention import (
     LOG2_E,
     PROGRAMS,
@@ -101,7 +101,7 @@ def tile_for(rows: int, kv_heads: int) -> int:
     return TILE_ROWS if triton.cdiv(rows, TILE_ROWS) * kv_heads >= MIN_PROGRAMS else 1
 
 
-attend_prompts_torch = attend_rows_torch  # one twin: the rows of a tile change no bit
+attend_prompts_torch = attend_rows_torch  # one reference: the rows of a tile change no bit
 
 
 @triton.jit(do_not_specialize=["table_width", "splits", "rows"])

@@ -1,9 +1,10 @@
 """Draws of a step in one launch, with one program for each row and codebook.
 
 The kernels apply the steps of :mod:`ChatTTS.model.sampling` in the order given there, and draw
-equal ids. Their twin calls that module. The kernel of this module holds all logits of a codebook in
-registers; ``text_draws.py`` has that of larger vocabularies. The bisection of ``draw_rules.py``
-usually takes 10 to 20 rounds here; a compiled sort takes 55 exchanges for 1024 ids.
+equal ids. Their torch reference calls that module. The kernel of this module holds all logits of a
+codebook in registers; ``text_draws.py`` has that of larger vocabularies. The bisection of
+``draw_rules.py`` usually takes 10 to 20 rounds here; a compiled sort takes 55 exchanges for 1024
+ids.
 """
 
 from __future__ import annotations
@@ -270,7 +271,7 @@ def _draw_codes(
     plain = tl.load(
         logits + (row * num_codebooks + codebook) * vocabulary + tokens, mask=real, other=0.0
     )
-    # One logit that is not finite invalidates all codebooks of the row. As in the twin, the row is
+    # One logit that is not finite invalidates all codebooks of the row. As in torch, the row is
     # then drawn from logits of zero, so that every id exists in the vocabulary.
     sound = tokens >= 0
     for other in tl.static_range(num_codebooks):

@@ -71,7 +71,7 @@ def draw_from_many(
     number = tl.load(generated + own)
     places = tl.arange(0, part)
 
-    # One logit that is not finite invalidates all codebooks of the row. As in the twin, the row is
+    # One logit that is not finite invalidates all codebooks of the row. As in torch, the row is
     # then drawn from logits of zero, so that every id exists in the vocabulary.
     sound = places >= 0
     for start in range(0, num_codebooks * vocabulary, part):

@@ -1,4 +1,4 @@
-"""Attention kernels against their twins, on contexts of any length in blocks of any size."""
+"""Attention kernels against their references, on contexts of any length in blocks of any size."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ChatTTS.model.kernels.cuda.prefill import (
 )
 from ChatTTS.model.kernels.cuda.products import product
 from ChatTTS.model.kernels.cuda.rotary import rotate_and_store
-from ChatTTS.model.kernels.twins import attend_rows_torch
+from ChatTTS.model.kernels.torch_references import attend_rows_torch
 
 from ....support.kernel_tools import DEVICE
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ChatTTS.model.kernels.cuda.dense import dense
 from ChatTTS.model.kernels.cuda.depthwise import depthwise_norm
-from ChatTTS.model.kernels.twins import (
+from ChatTTS.model.kernels.torch_references import (
     ChannelNorm,
     Residual,
     dense_torch,

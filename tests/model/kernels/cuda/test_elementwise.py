@@ -16,7 +16,7 @@ from ChatTTS.model.kernels.cuda.embedding import embed_rows
 from ChatTTS.model.kernels.cuda.norm import rms_norm
 from ChatTTS.model.kernels.cuda.rotary import rotate_and_store
 from ChatTTS.model.kernels.cuda.swiglu import swiglu, swiglu_torch
-from ChatTTS.model.kernels.twins import (
+from ChatTTS.model.kernels.torch_references import (
     embed_rows_torch,
     rms_norm_torch,
     rotate_and_store_torch,

@@ -1,4 +1,4 @@
-"""Keys and values in eight bits: what kernels store and read is what their twins do, to the bit."""
+"""Keys and values in eight bits: kernels store and read what torch does, to the bit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ChatTTS.model.kernels.cuda.text_attention import (  # isort: skip
     attend_text,
     attend_text_torch,
 )
-from ChatTTS.model.kernels.twins import rotate_and_store_torch  # isort: skip
+from ChatTTS.model.kernels.torch_references import rotate_and_store_torch  # isort: skip
 from ....support.cache_tools import in_int8  # isort: skip
 from ....support.kernel_tools import DEVICE  # isort: skip
 

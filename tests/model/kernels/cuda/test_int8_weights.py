@@ -1,4 +1,4 @@
-"""Products with weights in eight bits, against their twin and against one another."""
+"""Products with weights in eight bits, against their reference and against one another."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_products_equal_the_twin(
 
 
 def test_scales_multiply_before_anything_else() -> None:
-    """The twin says the same as the product with weights that are widened first."""
+    """The reference says the same as the product with weights that are widened first."""
     x, (numbers, scales) = normal(4, 96), weights(40, 96)
     wide = numbers.float() * scales.unsqueeze(1)
     for gated in (False, True):
@@ -152,8 +152,8 @@ def test_splits_are_merged_as_by_themselves(dtype: torch.dtype, rows: int) -> No
     expected = product(merged, numbers, residual=residual.clone(), scales=scales)
     found = product_of_splits(context, numbers, residual.clone(), scales)
     assert torch.equal(found, expected)
-    twin = product_of_splits_torch(context, numbers, residual.clone(), scales)
-    assert_near(found, twin, 2 * ERRORS[dtype])
+    reference = product_of_splits_torch(context, numbers, residual.clone(), scales)
+    assert_near(found, reference, 2 * ERRORS[dtype])
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

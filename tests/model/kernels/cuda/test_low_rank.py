@@ -1,4 +1,4 @@
-"""What adapters add to products, against twins and without them."""
+"""What adapters add to products, against references and without them."""
 
 from __future__ import annotations
 

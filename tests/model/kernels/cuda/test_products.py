@@ -1,4 +1,4 @@
-"""Skinny products, with what is fused into them, against their twin."""
+"""Skinny products, with what is fused into them, against their reference."""
 
 from __future__ import annotations
 

@@ -106,8 +106,8 @@ def test_random_numbers_are_the_hosts_bit_for_bit() -> None:
     assert expected[0, 3] == 0
     np.testing.assert_array_equal(found.cpu().numpy(), expected)
     for count in (1, 4, 6):
-        twins = random_bits_of(state.words, state.generated, count)
-        np.testing.assert_array_equal(twins.cpu().numpy(), random_bits(keys, positions, count))
+        plain = random_bits_of(state.words, state.generated, count)
+        np.testing.assert_array_equal(plain.cpu().numpy(), random_bits(keys, positions, count))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The attention of chosen heads to the text, against its twin."""
+"""The attention of chosen heads to the text, against its reference."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ERRORS = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 
 
 def computed(dtype: torch.dtype, kv_heads: int, size: int, only: slice = slice(None)) -> Tensor:
-    """Return what the kernel finds for some entries, each in its place, beside what the twin finds.
+    """Return what the kernel finds for some entries, each in its place, beside what torch finds.
 
     Memory that no entry may read holds NaN, and what is not written stays -1.
     """

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from ....kernels.twins import attend_rows_torch, store_torch
+from ....kernels.torch_references import attend_rows_torch, store_torch
 from ...input_batch import AttentionProbe, InputBatch
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ....embed import Embed
-from ....kernels.twins import embed_rows_torch, rms_norm_torch
+from ....kernels.torch_references import embed_rows_torch, rms_norm_torch
 from ....llama.config import LlamaShape
 from ....llama.rotary import rotary_tables, rotate
 from ....llama.shard import Shard

@@ -23,9 +23,9 @@ from ChatTTS.model.velocity.plan import SequenceData
 from ChatTTS.model.velocity.worker import Worker
 
 from .....support.adapter_tools import MODEL, shape_of
-from .....support.cuda_twins import use_twins
 from .....support.kernel_tools import DEVICE, EMULATED
 from .....support.recorder_tools import ForgetfulRecorder
+from .....support.torch_references import use_torch_references
 from .....support.velocity_driver import Driver, Told, alone, everything, make_data
 from .....support.velocity_fakes import Joined, run_all
 from .....support.velocity_models import Machine, make_embed, save_llama
@@ -75,7 +75,7 @@ def test_as_recomputed_with_merged_weights(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: LlamaShape, batch_invariant: bool
 ) -> None:
     """Prompts, parts of prompts and single rows, with adapters and without, in each step."""
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     given = two_adapters(tmp_path, shape)
     file = save_llama(tmp_path, shape)
     llama = triton_llama(file, shape, adapters=given, batch_invariant=batch_invariant)
@@ -98,7 +98,7 @@ def test_larger_steps_stand_for_those_that_are_not_recorded_yet(
     """Those of rows with adapters among themselves, and so the others."""
     datas = with_adapters(everything())
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     expected = Driver(make_worker(adapters=adapters), datas).run(STEPS)
     worker = make_worker(behind=False, adapters=adapters)
     runner: Any = worker._runner
@@ -120,7 +120,7 @@ def test_the_ids_of_the_reference(
     expected = Driver(make_worker(adapters=adapters), datas).run(STEPS)
     plain = Driver(make_worker(), everything()).run(STEPS)
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     worker = make_worker(adapters=adapters)
     told = Driver(worker, datas).run(STEPS, chunk=chunk)
     assert_near(told, expected)
@@ -149,7 +149,7 @@ def test_steps_without_adapters_are_the_usual_ones(
 
     monkeypatch.setattr(Llama, "apply_layers", apply_layers)
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     worker = make_worker(adapters=adapters)
     driver = Driver(worker, with_adapters([make_data(i, length=9 + i) for i in range(3)]))
 
@@ -174,7 +174,7 @@ def test_without_adapters_nothing_more_is_recorded(
     monkeypatch: pytest.MonkeyPatch, adapters: dict[str, Path]
 ) -> None:
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     counts = []
     for given in (None, adapters):
         recorder = ForgetfulRecorder()
@@ -221,7 +221,7 @@ def test_requests_join_and_leave(
 
     expected, attended = run()
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     found, own = run()
     for request in requests:
         for sample in range(request.sampling.n):

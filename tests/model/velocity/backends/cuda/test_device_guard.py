@@ -13,8 +13,8 @@ from ChatTTS.model.cuda import graphs
 from ChatTTS.model.velocity.backends.cuda import machine
 from ChatTTS.model.velocity.worker import Worker
 
-from .....support.cuda_twins import KERNELS, USERS, use_twins
 from .....support.recorder_tools import EagerRecorder
+from .....support.torch_references import KERNELS, USERS, use_torch_references
 from .....support.velocity_fakes import Joined, run_all
 from .test_engine import make_engine, make_requests, take_triton
 
@@ -56,10 +56,10 @@ class Guard:
 
 @pytest.fixture
 def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
-    """Watch the twins; recorders, the worker's stream and ``on_device`` set the device."""
+    """Watch the references; recorders, the worker's stream and ``on_device`` set the device."""
     guard = Guard()
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     for user in USERS:
         for name in KERNELS:
             if hasattr(user, name):

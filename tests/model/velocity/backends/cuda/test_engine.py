@@ -27,10 +27,10 @@ from ChatTTS.model.velocity.plan import Pending, StepPlan, Work
 from ChatTTS.model.velocity.worker import Worker
 
 from .....support.chat_tools import LIVELY, TEXT
-from .....support.cuda_twins import use_twins
 from .....support.kernel_tools import DEVICE, EMULATED
 from .....support.places import DATA
 from .....support.recorder_tools import ForgetfulRecorder, record_anywhere
+from .....support.torch_references import use_torch_references
 from .....support.velocity_driver import STEPS, Driver, alone, everything, make_data
 from .....support.velocity_fakes import Joined, run_all
 from .....support.waiting import wait_until
@@ -76,7 +76,7 @@ def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -
     """Requests for texts and codes, with and without a speaker or a sample, share their steps."""
     expected = Driver(make_worker(), everything()).run(STEPS)
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     worker = make_worker()
     assert worker.depth == 2
     told = Driver(worker, everything()).run(STEPS, chunk=chunk)
@@ -99,7 +99,7 @@ def test_sequences_that_miss_steps_have_the_ids_of_the_reference(
 ) -> None:
     expected = Driver(make_worker(), everything()).run(STEPS)
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     driver, dice = Driver(make_worker(), everything()), Random(0)
     while todo := [seq_id for seq_id, own in driver.told.items() if len(own.ids) < STEPS]:
         if some := [seq_id for seq_id in todo if dice.random() < 0.6]:
@@ -179,7 +179,7 @@ def _need_compiled_kernels() -> None:
 @pytest.mark.slow
 def test_what_steps_read_outlives_their_recording(monkeypatch: pytest.MonkeyPatch) -> None:
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     recorder = ForgetfulRecorder()
     monkeypatch.setattr(graphs, "CudaRecorder", lambda *_, **__: recorder)
     worker = make_worker()
@@ -330,7 +330,7 @@ def test_going_ahead_changes_no_id(
     requests = make_requests(12)
     expected = run_staggered(make_engine()[0], requests)
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     engine, executor = make_engine(**changes)
     joined = run_staggered(engine, requests)
     for request in requests:
@@ -374,7 +374,7 @@ def test_attention_of_heads(monkeypatch: pytest.MonkeyPatch) -> None:
 
     expected = run()
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     plain = TritonOperations.attend_text
 
     def attend(table: TritonOperations, *given: Any) -> None:
@@ -395,7 +395,7 @@ def test_a_request_that_waits_for_blocks_does_not_hold_up_running_ones(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     engine, executor = make_engine(kv_memory="170KB", enable_prefix_caching=False)
     none = np.zeros(30, dtype=np.bool_)
     endless = SamplingParams((0.0,) * 4, 1.0, 626, 1.0, 60, 60)
@@ -435,7 +435,7 @@ def test_joins_and_leaves_do_not_stop_the_pipeline(monkeypatch: pytest.MonkeyPat
 
     expected = run(make_engine()[0])
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     engine, executor = make_engine()
     found = run(engine)
     for each in lasting + short:
@@ -449,7 +449,7 @@ def test_joins_and_leaves_do_not_stop_the_pipeline(monkeypatch: pytest.MonkeyPat
 
 def test_a_chat_on_recorded_steps(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     chat = Chat()
     chat.load_or_raise("custom", custom_path=MODEL, device="cpu", use_vllm=True)
     texts = [TEXT, "hello."]

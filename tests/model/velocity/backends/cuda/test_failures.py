@@ -29,7 +29,7 @@ from ChatTTS.model.velocity.llm_engine import LLMEngine
 from ChatTTS.model.velocity.plan import Pending, StepMemoryError, StepPlan, StepResult
 from ChatTTS.model.velocity.worker import Worker
 
-from .....support.cuda_twins import use_twins
+from .....support.torch_references import use_torch_references
 from .....support.velocity_fakes import (
     FakeExecutor,
     Joined,
@@ -332,7 +332,7 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
 def test_ids_beside_and_after_a_step_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """On recorded steps: those that do not end with an error keep their ids."""
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     engine, _ = make_recorded_engine()
     requests = make_requests(8)
     expected = run_all(engine, added(engine, requests))

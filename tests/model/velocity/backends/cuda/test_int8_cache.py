@@ -14,8 +14,8 @@ from ChatTTS.errors import ConfigError
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.model_loader import ModelLoader
 
-from .....support.cuda_twins import use_twins
 from .....support.places import DATA
+from .....support.torch_references import use_torch_references
 from .test_engine import MODEL, make_engine, make_requests, make_worker, run_staggered, take_triton
 
 from ChatTTS.model.kernels import int8  # isort: skip
@@ -24,13 +24,13 @@ INT8: dict[str, Any] = {"kv_cache_dtype": "int8"}
 
 
 @pytest.fixture
-def on_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_torch_references(monkeypatch: pytest.MonkeyPatch) -> None:
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("on_twins")
+@pytest.mark.usefixtures("on_torch_references")
 @pytest.mark.parametrize(
     "changes",
     [
@@ -57,7 +57,7 @@ def test_no_id_depends_on_where_the_blocks_were(changes: dict[str, Any]) -> None
     assert metrics.used_blocks == 0
 
 
-@pytest.mark.usefixtures("on_twins")
+@pytest.mark.usefixtures("on_torch_references")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_more_blocks_fit_into_the_same_memory(dtype: str) -> None:
     plain, worker = (make_worker(dtype=dtype, **changes) for changes in ({}, INT8))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from .....support.cuda_twins import use_twins
+from .....support.torch_references import use_torch_references
 from .....support.velocity_driver import Driver, everything
 from .test_adapters import STEPS, assert_near, save_two, with_adapters
 from .test_engine import make_engine, make_requests, make_worker, run_staggered, take_triton
@@ -21,9 +21,9 @@ INT8: dict[str, Any] = {"quantization": "int8"}
 
 
 @pytest.fixture(autouse=True)
-def _on_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+def _on_torch_references(monkeypatch: pytest.MonkeyPatch) -> None:
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
 
 
 def widened(weight: Tensor) -> tuple[Tensor, None]:

@@ -17,8 +17,8 @@ from ChatTTS.model.cuda import recording_thread
 from ChatTTS.model.draws import Pass
 from ChatTTS.model.velocity.worker import Worker
 
-from .....support.cuda_twins import use_twins
 from .....support.recorder_tools import EagerRecorder
+from .....support.torch_references import use_torch_references
 from .....support.velocity_driver import STEPS, Driver, Told, everything
 from .....support.waiting import wait_until
 from .test_engine import MODEL, make_worker, take_triton
@@ -30,9 +30,9 @@ from ChatTTS.model.velocity.backends.cuda.recordings import RecordedSteps  # iso
 
 
 @pytest.fixture(autouse=True)
-def _on_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+def _on_torch_references(monkeypatch: pytest.MonkeyPatch) -> None:
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
 
 
 def machine_of(worker: Worker) -> RecordedMachine:
@@ -42,7 +42,7 @@ def machine_of(worker: Worker) -> RecordedMachine:
 
 
 def check_equal(found: dict[int, Told], expected: dict[int, Told]) -> None:
-    """Compare the first steps: hidden states may differ as the twins' products of sizes do."""
+    """Compare the first steps: hidden states may differ as the references' products of sizes do."""
     assert found.keys() == expected.keys()
     for seq_id, own in found.items():
         other = expected[seq_id]

@@ -18,7 +18,7 @@ from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.pipeline.results import SpokenText, Waveforms
 
 from .....pipeline.test_word_times import OTHER, SETTINGS, TEXT, load
-from .....support.cuda_twins import use_twins
+from .....support.torch_references import use_torch_references
 from .test_engine import take_triton
 
 # Of the reference, by seed.
@@ -33,10 +33,10 @@ def reference() -> Spoken:
 
 
 @pytest.fixture
-def twins(monkeypatch: pytest.MonkeyPatch) -> Iterator[Chat]:
+def on_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Chat]:
     """Velocity as it runs on a GPU, with torch in the kernels' place."""
     take_triton(monkeypatch)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     chat = load(use_vllm=True)
     yield chat
     chat.unload()
@@ -78,8 +78,8 @@ def test_velocity(reference: Spoken) -> None:
 
 
 @pytest.mark.slow
-def test_recorded_steps(twins: Chat, reference: Spoken) -> None:
-    check_chat(twins, reference)
+def test_recorded_steps(on_torch: Chat, reference: Spoken) -> None:
+    check_chat(on_torch, reference)
 
 
 @pytest.mark.thorough

@@ -18,9 +18,9 @@ from ChatTTS.model.velocity.model_loader import ModelLoader
 from ChatTTS.model.velocity.plan import SequenceData
 from ChatTTS.model.velocity.worker import Worker
 
-from .....support.cuda_twins import use_twins
 from .....support.places import DATA
 from .....support.rank_tools import RankedWorker
+from .....support.torch_references import use_torch_references
 from .....support.velocity_driver import Driver, make_data
 
 MARK = 777
@@ -39,7 +39,7 @@ def plain_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 def triton(monkeypatch: pytest.MonkeyPatch) -> None:
     plain_torch(monkeypatch)
     monkeypatch.setattr(ModelLoader, "_has_triton", lambda *_: True)
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
 
 
 def datas() -> list[SequenceData]:

@@ -12,11 +12,11 @@ from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from ChatTTS.model.velocity.worker import Worker
 
-from .....support.cuda_twins import use_twins
 from .....support.kernel_tools import DEVICE, EMULATED
 from .....support.places import DATA
 from .....support.rank_tools import RankedWorker
 from .....support.recorder_tools import record_anywhere
+from .....support.torch_references import use_torch_references
 from .....support.velocity_driver import Driver, make_data
 
 from ChatTTS.model.velocity.backends.cuda.decode_steps import buckets  # isort: skip
@@ -57,7 +57,7 @@ def test_no_request_waits_for_a_compilation(
     monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int]
 ) -> None:
     """Each number of rows is launched before there are requests, by all ranks together."""
-    use_twins(monkeypatch)
+    use_torch_references(monkeypatch)
     launched: list[tuple[str, int]] = []
     layers, draw = Llama.apply_layers, TritonSampler.__call__
 

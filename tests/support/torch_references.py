@@ -1,7 +1,7 @@
-"""The torch twins in place of the kernels.
+"""The torch references in place of the kernels.
 
 The code around the kernels is so tested without waiting for Triton's interpreter. Each kernel is
-compared with its twin in tests of its own.
+compared with its reference in tests of its own.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from ChatTTS.model.kernels.cuda import (  # isort: skip
     swiglu,
     text_attention,
 )
-from ChatTTS.model.kernels import twins  # isort: skip
+from ChatTTS.model.kernels import torch_references  # isort: skip
 from ChatTTS.model.velocity.backends.cuda import decode_steps, operations, sampler  # isort: skip
 
-# The kernels by name, each with the module that holds its twin.
+# The kernels by name, each with the module that holds its reference.
 KERNELS = {
     "attend_chunks": prefill,
     "attend_new_rows": attention,
     "attend_prompts": prompt_attention,
-    "attend_rows": twins,
+    "attend_rows": torch_references,
     "attend_text": text_attention,
     "draw_codes": sampling,
-    "embed_rows": twins,
+    "embed_rows": torch_references,
     "product": products,
     "product_of_splits": output_product,
-    "rms_norm": twins,
-    "rotate_and_store": twins,
+    "rms_norm": torch_references,
+    "rotate_and_store": torch_references,
     "store_results": step_results,
     "swiglu": swiglu,
     "to_ranks": low_rank,
@@ -53,8 +53,8 @@ KERNELS = {
 USERS = (decode_steps, operations, sampler, products)
 
 
-def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the twins in the kernels' place until the test ends, and record on CPUs too."""
+def use_torch_references(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the references in the kernels' place until the test ends, and record on CPUs too."""
     record_anywhere(monkeypatch)
     splits = attention.ContextSplits
     monkeypatch.setattr(splits, "merged", splits.merged_torch)
@@ -64,17 +64,17 @@ def use_twins(monkeypatch: pytest.MonkeyPatch) -> None:
                 monkeypatch.setattr(user, name, _strict(getattr(home, f"{name}_torch")))
 
 
-def _strict(twin: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the twin with a check that its tensors are contiguous.
+def _strict(reference: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the reference with a check that its tensors are contiguous.
 
     Kernels take every tensor as contiguous and would read wrong addresses; torch does not.
     """
 
-    @wraps(twin)
+    @wraps(reference)
     def checked(*args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()):
             if isinstance(value, Tensor) and not value.is_contiguous():
-                raise AssertionError(f"{twin.__name__} got strides {value.stride()}")
-        return twin(*args, **kwargs)
+                raise AssertionError(f"{reference.__name__} got strides {value.stride()}")
+        return reference(*args, **kwargs)
 
     return checked

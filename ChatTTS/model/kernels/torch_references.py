@@ -1,4 +1,4 @@
-"""Twins of Triton kernels that also compute where no kernel runs: plain torch, on any device.
+"""References for Triton kernels, which also compute where no kernel runs: plain torch.
 
 A kernel's launcher says what the arguments are; see the modules of ``cuda/``.
 """

@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from ChatTTS.model.kernels.cuda import ahead
+from ChatTTS.model.kernels.cuda import prefetch
 from ChatTTS.model.velocity.plan import StepResult
 
 from .scale import Task
@@ -40,7 +40,7 @@ def measure(task: Task, dtype: str) -> None:
     results: dict[str, dict[str, list[float]]] = {
         str(count): {way: [] for way in WAYS} for count in own
     }
-    task.record.put(dtype=dtype, streams=results, differ=[], default=ahead.LINE)
+    task.record.put(dtype=dtype, streams=results, differ=[], default=prefetch.LINE)
     loaded = load(task, dtype)
     expected: dict[int, StepResult] = {}
     differ: list[str] = []
@@ -56,7 +56,7 @@ def measure(task: Task, dtype: str) -> None:
                     results[str(count)][way].append(times["step_ms"]["median"])
                     task.record.put(streams=results, differ=differ)
     kernels = {}
-    for way in ("nothing", f"lines of {ahead.LINE}"):
+    for way in ("nothing", f"lines of {prefetch.LINE}"):
         with fetching(WAYS[way]):
             loaded.record()
             kernels[way] = kernel_times(loaded, own[0], task.device)
@@ -68,8 +68,8 @@ def measure(task: Task, dtype: str) -> None:
 @contextmanager
 def fetching(line: int | None) -> Iterator[None]:
     """Fetch a line at each so many bytes in what is recorded; ``None`` fetches nothing."""
-    wanted = {ahead.FETCH_VARIABLE: str(int(line is not None))}
-    with patch.dict(os.environ, wanted), patch.object(ahead, "LINE", line or ahead.LINE):
+    wanted = {prefetch.FETCH_VARIABLE: str(int(line is not None))}
+    with patch.dict(os.environ, wanted), patch.object(prefetch, "LINE", line or prefetch.LINE):
         yield
 
 

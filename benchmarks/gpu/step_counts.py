@@ -32,7 +32,7 @@ from triton.runtime.jit import JITFunction
 
 from ChatTTS.model.cuda import graphs
 from ChatTTS.model.draws import Pass
-from ChatTTS.model.kernels.cuda.ahead import Ahead
+from ChatTTS.model.kernels.cuda.prefetch import Prefetch
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from tests.ptx.formats import BITS
 from tests.ptx.launches import Emulation
@@ -63,7 +63,7 @@ class LaunchCounter:
 
     def __init__(self, capability: int) -> None:
         self._emulation = Emulation(capability, races=False, order=None)
-        self._choose, self._ahead = Ahead.of, set[int]()
+        self._choose, self._ahead = Prefetch.of, set[int]()
         self._found: Counter[Launch] | None = None
         self._known: dict[tuple[Any, ...], Launch] = {}
         # Of the launch that is emulated: see Launch.
@@ -93,7 +93,7 @@ class LaunchCounter:
         """Forget what launches have fetched ahead."""
         self._ahead.clear()
 
-    def note_ahead(self, x: Tensor, weights: Sequence[Tensor]) -> Ahead:
+    def note_ahead(self, x: Tensor, weights: Sequence[Tensor]) -> Prefetch:
         """Note which of ``weights`` a launch fetches ahead, and have it fetch nothing.
 
         The few programs that are emulated would fetch the share of all.
@@ -288,7 +288,7 @@ def count(
         patch.object(ModelLoader, "_team", lambda loader: None),
         patch.object(ModelLoader, "_has_triton", lambda *_: True),
         patch.object(graphs, "CudaRecorder", lambda *_, **__: _StepRecorder()),
-        patch.object(Ahead, "of", counter.note_ahead),
+        patch.object(Prefetch, "of", counter.note_ahead),
     ):
         less, more = (_counted_steps(counter, scale, layers, kind, settings) for layers in _DEPTHS)
     others = scale.gpt.num_hidden_layers - _DEPTHS[0]

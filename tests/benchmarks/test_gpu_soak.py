@@ -19,8 +19,7 @@ pytest.importorskip("triton")
 
 from .test_gpu import do, shown
 
-from ChatTTS.model.kernels.cuda import ahead  # isort: skip
-
+from ChatTTS.model.kernels.cuda import prefetch as prefetches  # isort: skip
 
 # ---------------------------------------------------------------- the soak
 
@@ -156,7 +155,7 @@ def test_steps_that_fetch_ahead_and_steps_that_do_not(
     record = Loaded.record
 
     def noting(loaded: Loaded, **given: Any) -> None:
-        seen.append((os.environ.get(ahead.FETCH_VARIABLE, ""), ahead.LINE))
+        seen.append((os.environ.get(prefetches.FETCH_VARIABLE, ""), prefetches.LINE))
         record(loaded, **given)
 
     monkeypatch.setattr(Loaded, "record", noting)

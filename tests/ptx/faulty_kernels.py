@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-from ChatTTS.model.kernels.cuda.ahead import fetch
+from ChatTTS.model.kernels.cuda.prefetch import prefetch
 
 from .launches import SHARED, Emulation
 from .overlap import LaunchOrder
@@ -76,8 +76,8 @@ def _adds_one(x: tl.tensor, out: tl.tensor, wait: tl.constexpr) -> None:
 @triton.jit
 def _fetches(x: tl.tensor, first: tl.constexpr, last: tl.constexpr) -> None:
     line = tl.arange(0, 128)
-    fetch((x + line).to(tl.int64), (line >= first) & (line <= last))
-    fetch((x - 1 + line).to(tl.int64), (line > first) & (line < last))
+    prefetch((x + line).to(tl.int64), (line >= first) & (line <= last))
+    prefetch((x - 1 + line).to(tl.int64), (line > first) & (line < last))
 
 
 @triton.jit

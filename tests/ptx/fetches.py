@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ChatTTS.model.kernels.cuda import attention
-from ChatTTS.model.kernels.cuda.ahead import LINE, MAX_ROWS, Ahead
+from ChatTTS.model.kernels.cuda.prefetch import LINE, MAX_ROWS, Prefetch
 from ChatTTS.model.kernels.int8 import block_shape, split_scales
 
 from .launches import Emulation
@@ -140,9 +140,9 @@ def _told(fetched: Counter[int], ahead: Sequence[Tensor]) -> str:
 def _faults(emulation: Emulation) -> None:
     """Fetch a line behind the last matrix, and with all threads of each program."""
     ahead = tuple(random(outputs, 70) for outputs in (64, 3, 50, 7))
-    of = Ahead.of
+    of = Prefetch.of
 
-    def longer(x: Tensor, weights: Sequence[Tensor]) -> Ahead:
+    def longer(x: Tensor, weights: Sequence[Tensor]) -> Prefetch:
         right = of(x, weights)
         return replace(right, ends=(*right.ends[:-1], right.ends[-1] + 1))
 
@@ -154,7 +154,7 @@ def _faults(emulation: Emulation) -> None:
         ]
         return replace(program, code=tuple(code))
 
-    with patch.object(Ahead, "of", longer):
+    with patch.object(Prefetch, "of", longer):
         _try("a line too many", (300,), ahead)
     emulation.change = unbounded
     _try("without a mask", (300,), ahead)

@@ -18,7 +18,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
-from ChatTTS.model.kernels.cuda import ahead, dependent_launch, products
+from ChatTTS.model.kernels.cuda import dependent_launch, prefetch, products
 
 # Each of these modules declares the instructions that it knows.
 from . import arithmetic, bits, data, matrices, warpgroups, warps  # noqa: F401
@@ -71,7 +71,7 @@ class Emulation:
         # The package asks whether tensors are on a GPU; here they are on the CPU.
         for module in (dependent_launch, products):
             setattr(module, "capability", lambda x: self.capability)  # noqa: B010
-        setattr(ahead, "cache_bytes", lambda x: _CACHE)  # noqa: B010
+        setattr(prefetch, "cache_bytes", lambda x: _CACHE)  # noqa: B010
         compile_only: Any = JITFunction.run
 
         def run(kernel: JITFunction[Any], *args: Any, **options: Any) -> None:

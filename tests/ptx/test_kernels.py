@@ -22,12 +22,12 @@ IN_BFLOAT16 = (
     " or (test_prompt_attention and (dtype3 or anywhere))"
 )
 KERNELS = (
-    "ahead",
     "attention",
     "decoder_layers",
-    "int8",
     "elementwise",
+    "int8",
     "int8_weights",
+    "prefetch",
     "products",
     "prompt_attention",
     "sampling",

@@ -36,7 +36,7 @@ from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.kernels import cuda as kernels
-from ChatTTS.model.kernels.cuda import ahead
+from ChatTTS.model.kernels.cuda import prefetch
 from ChatTTS.model.kernels.cuda.product_kernels import product_in_turns
 from ChatTTS.model.kernels.cuda.products import product
 from ChatTTS.model.llama.config import LlamaShape, projections
@@ -117,7 +117,7 @@ class Compiler:
         done = SimpleNamespace(query=lambda: True)
         stream = SimpleNamespace(record_event=lambda: done)
         setattr(torch.cuda, "current_stream", lambda device: stream)  # noqa: B010
-        setattr(ahead, "cache_bytes", lambda x: 50 << 20)  # noqa: B010
+        setattr(prefetch, "cache_bytes", lambda x: 50 << 20)  # noqa: B010
 
     def get_current_target(self) -> GPUTarget:
         return self._target

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from ..int8 import head_sizes
 from ..torch_references import attend_rows_torch, rotate_and_store_torch
-from .ahead import MAX_ROWS, Ahead, fetch, fetch_matrices, fetches, idle_share
 from .dependent_launch import follow, launch_options, let_begin, overlaps
 from .int8 import absmax, quantize, scale_address, scale_of
 from .launching import launcher
+from .prefetch import MAX_ROWS, Prefetch, idle_share, prefetch, prefetch_matrices, prefetches
 from .rotary import rotated
 from .split_merge import merged, row_length
 
@@ -173,8 +173,8 @@ def attend_new_rows(
         layer, tables, table_of, positions, max_positions: see :func:`attend_rows`. ``tables`` is
             read early as well, and ``rotary``.
         heads: number of query heads.
-        ahead: the weights of the next products, which idle programs fetch; see ``ahead.py``. They
-            are contiguous.
+        ahead: the weights of the next products, contiguous, which idle programs prefetch; see
+            ``prefetch.py``.
     """
     where = tables, table_of, positions
     return _attend(qkv, rotary, pool, layer, *where, heads, max_positions, ahead)
@@ -228,7 +228,7 @@ def _attend(
         blocks = pool[:, layer]
         width = triton.next_power_of_2(size)
         overlap = overlaps(given)
-        fetched = Ahead.of(given, ahead)
+        fetched = Prefetch.of(given, ahead)
         warps = split_warps(width, pool.dtype)
         launcher(_attend_splits, (rows, kv_heads, programs))(
             given,
@@ -250,7 +250,7 @@ def _attend(
             width,
             SPLIT,
             rotary is not None,
-            programs < splits and fetches(given),
+            programs < splits and prefetches(given),
             overlap,
             *fetched.ends,
             fetched.line,
@@ -304,7 +304,7 @@ def _attend_splits(
     width: tl.constexpr,
     split_size: tl.constexpr,
     is_new: tl.constexpr,
-    fetches_next: tl.constexpr,
+    prefetches_next: tl.constexpr,
     overlap: tl.constexpr,
     end_of_first: tl.constexpr,
     end_of_second: tl.constexpr,
@@ -323,8 +323,8 @@ def _attend_splits(
     last split then stores the row's own key and value.
 
     With lines to fetch, the programs without a split fetch them, and the other programs fetch the
-    earlier keys and values of their first split. With ``fetches_next``, a program that has several
-    splits fetches the next one while it computes: the memory would rest meanwhile.
+    earlier keys and values of their first split. With ``prefetches_next``, a program that has
+    several splits fetches the next one while it computes: the memory would rest meanwhile.
     """
     row, kv_head, kv_heads = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
     lane, column = tl.arange(0, split_size), tl.arange(0, width)
@@ -349,7 +349,7 @@ def _attend_splits(
         used = tl.cdiv(length, split_size)
         if tl.program_id(2) >= used:
             index, count = idle_share(table_of, positions, used, kv_heads, split_size, max_rows)
-            fetch_matrices(
+            prefetch_matrices(
                 first_ahead,
                 second_ahead,
                 third_ahead,
@@ -366,7 +366,7 @@ def _attend_splits(
         else:
             position = tl.program_id(2) * split_size + lane
             where = keys, to_values, tables + sequence * table_width, position, position < own
-            _fetch_split(*where, block_stride, block_size, size, line_bytes)
+            _prefetch_split(*where, block_stride, block_size, size, line_bytes)
     if overlap:
         follow()
     if is_new:
@@ -399,10 +399,10 @@ def _attend_splits(
         there = known[:, None] & inside[None, :]
         key = tl.load(keys + place, mask=there, other=0.0)
         value = tl.load(keys + to_values + place, mask=there, other=0.0)
-        if fetches_next:
+        if prefetches_next:
             position += tl.num_programs(2) * split_size
             where = keys, to_values, tables + sequence * table_width, position, position < length
-            _fetch_split(*where, block_stride, block_size, size, line_bytes)
+            _prefetch_split(*where, block_stride, block_size, size, line_bytes)
         if scaled:
             scales = scale_address(keys + block * block_stride, slot, block_size, size)
             key_scale = tl.load(scales, mask=known, other=0.0)
@@ -438,7 +438,7 @@ def _attend_splits(
 
 
 @triton.jit
-def _fetch_split(
+def _prefetch_split(
     keys: tl.tensor,
     to_values: tl.tensor,
     table: tl.tensor,
@@ -461,12 +461,12 @@ def _fetch_split(
     place = keys + block * block_stride + slot * size
     bytes_of_one: tl.constexpr = size * keys.dtype.element_ty.primitive_bitwidth // 8
     for begin in tl.static_range(0, bytes_of_one, line_bytes):
-        fetch(place.to(tl.int64) + begin, wanted)
-        fetch((place + to_values).to(tl.int64) + begin, wanted)
+        prefetch(place.to(tl.int64) + begin, wanted)
+        prefetch((place + to_values).to(tl.int64) + begin, wanted)
     if keys.dtype.element_ty == tl.int8:
         scales = scale_address(keys + block * block_stride, slot, block_size, size).to(tl.int64)
-        fetch(scales, wanted)
-        fetch(scales + to_values, wanted)
+        prefetch(scales, wanted)
+        prefetch(scales + to_values, wanted)
 
 
 @triton.jit(do_not_specialize=["splits"])

@@ -58,7 +58,7 @@ from triton import knobs
 from triton.runtime import driver
 from tests.support.compile_tools import SMALL, Compiler, _embed, _layer
 from ChatTTS.model.draws import Pass
-from ChatTTS.model.kernels.cuda import ahead, launching
+from ChatTTS.model.kernels.cuda import launching, prefetch
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
 from ChatTTS.model.velocity.backends.cuda.machine import StepParts, StepShape, _compile
 from ChatTTS.model.velocity.backends.cuda.operations import TritonOperations
@@ -97,7 +97,7 @@ shapes = [
 ]
 driver.set_active(Compiler(90))
 torch.Tensor.is_cuda = True
-ahead.cache_bytes = lambda x: 50 << 20
+prefetch.cache_bytes = lambda x: 50 << 20
 compiled = []
 knobs.compilation.listener = lambda src, **_: compiled.append(src.name)
 with torch.inference_mode():

@@ -86,9 +86,9 @@ class TritonOperations:
     separate launch as well, and another launch before each product takes these rows to the ranks of
     their adapters.
 
-    With few rows, attention also fetches the weights of the layer's other products and of the next
-    layer's first one; see ``kernels/cuda/ahead.py``. Behind the last layer is the first one, which
-    the next step begins with.
+    With few rows, attention also prefetches the weights of the layer's other products and of the
+    next layer's first one; see ``kernels/cuda/prefetch.py``. Behind the last layer is the first
+    one, which the next step begins with.
 
     Args:
         shape: ``why_no_kernels`` tells which ones the kernels take.

@@ -15,7 +15,7 @@ from ChatTTS.model.velocity.input_batch import InputBatch
 from .....support.kernel_tools import DEVICE, EMULATED
 from .test_engine import make_worker, take_triton
 
-from ChatTTS.model.kernels.cuda import ahead, dependent_launch, prefill, products  # isort: skip
+from ChatTTS.model.kernels.cuda import dependent_launch, prefetch, prefill, products  # isort: skip
 from ChatTTS.model.velocity.backends.cuda import prompt_steps  # isort: skip
 
 
@@ -114,8 +114,8 @@ def test_attention_fetches_the_weights_of_the_launches_that_follow_it(
     monkeypatch: pytest.MonkeyPatch, noted: list[Noted]
 ) -> None:
     """Up to the next attention; behind the last layer comes the first one of the next step."""
-    monkeypatch.setattr(ahead, "cache_bytes", lambda x: 1 << 30)
-    monkeypatch.delenv(ahead.FETCH_VARIABLE, raising=False)
+    monkeypatch.setattr(prefetch, "cache_bytes", lambda x: 1 << 30)
+    monkeypatch.delenv(prefetch.FETCH_VARIABLE, raising=False)
     take_triton(monkeypatch)
     worker: Any = make_worker()
     steps = next(iter(worker._runner._machine._decode.values()))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ....support.kernel_tools import DEVICE, EMULATED
 
-from ChatTTS.model.kernels.cuda import ahead, attention  # isort: skip
+from ChatTTS.model.kernels.cuda import attention, prefetch  # isort: skip
 
 
 def matrices(*outputs: int) -> tuple[Tensor, ...]:
@@ -20,13 +20,13 @@ def matrices(*outputs: int) -> tuple[Tensor, ...]:
 @pytest.fixture
 def cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of 4000 bytes, and the default setting."""
-    monkeypatch.setattr(ahead, "cache_bytes", lambda x: 4000)
-    monkeypatch.delenv(ahead.FETCH_VARIABLE, raising=False)
+    monkeypatch.setattr(prefetch, "cache_bytes", lambda x: 4000)
+    monkeypatch.delenv(prefetch.FETCH_VARIABLE, raising=False)
 
 
 def test_each_matrix_has_its_lines(cache: None) -> None:
     weights = matrices(3, 1, 4, 2)
-    found = ahead.Ahead.of(torch.zeros(ahead.MAX_ROWS, 8), weights)
+    found = prefetch.Prefetch.of(torch.zeros(prefetch.MAX_ROWS, 8), weights)
     assert found.matrices == weights
     assert found.ends == (4, 6, 11, 14)  # of 420, 140, 560 and 280 bytes
     assert found.line == 128
@@ -35,7 +35,7 @@ def test_each_matrix_has_its_lines(cache: None) -> None:
 @pytest.mark.parametrize(
     ("rows", "outputs", "setting"),
     [
-        (ahead.MAX_ROWS + 1, (3, 1, 4, 2), None),  # many rows
+        (prefetch.MAX_ROWS + 1, (3, 1, 4, 2), None),  # many rows
         (0, (3, 1, 4, 2), None),
         (1, (3, 1, 4, 7), None),  # 2100 bytes, over half of the cache
         (1, (), None),
@@ -50,9 +50,9 @@ def test_nothing_is_fetched(
     setting: str | None,
 ) -> None:
     if setting is not None:
-        monkeypatch.setenv(ahead.FETCH_VARIABLE, setting)
+        monkeypatch.setenv(prefetch.FETCH_VARIABLE, setting)
     x = torch.zeros(rows, 8)
-    found = ahead.Ahead.of(x, matrices(*outputs))
+    found = prefetch.Prefetch.of(x, matrices(*outputs))
     assert found.ends == (0, 0, 0, 0)
     assert all(each is x for each in found.matrices)
 
@@ -60,7 +60,7 @@ def test_nothing_is_fetched(
 def test_the_interpreter_fetches_nothing() -> None:
     if DEVICE.type == "cuda" or EMULATED:
         pytest.skip("there is a cache")
-    assert ahead.Ahead.of(torch.zeros(1, 8), matrices(3, 1, 4, 2)).ends == (0, 0, 0, 0)
+    assert prefetch.Prefetch.of(torch.zeros(1, 8), matrices(3, 1, 4, 2)).ends == (0, 0, 0, 0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -93,6 +93,6 @@ def test_no_bit_depends_on_what_is_fetched(dtype: torch.dtype, positions: tuple[
         )
         return splits.merged(dtype), keys
 
-    assert any(ahead.Ahead.of(qkv, weights).ends)
+    assert any(prefetch.Prefetch.of(qkv, weights).ends)
     for found, expected in zip(attended(weights), attended(()), strict=True):
         assert torch.equal(found, expected)

@@ -1,4 +1,4 @@
-"""Fetches into the cache that all of a GPU shares, ahead of the launches that read what is fetched.
+"""Prefetches into L2, the cache that all of a GPU shares, for the launches that come next.
 
 At few rows most programs of attention have nothing to do, and the memory rests while a chain of
 short launches goes on. So these programs ask for the weights of the next products: a fetch has no
@@ -33,8 +33,8 @@ _CACHE_PARTS = 2
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """Matrices to fetch, as kernels take them.
+class Prefetch:
+    """Matrices to prefetch, as kernels take them.
 
     Attributes:
         matrices: four, contiguous.
@@ -48,12 +48,12 @@ class Ahead:
     line: int
 
     @classmethod
-    def of(cls, x: Tensor, weights: Sequence[Tensor]) -> Ahead:
+    def of(cls, x: Tensor, weights: Sequence[Tensor]) -> Prefetch:
         """Return what a launch on the rows ``x`` fetches: all of ``weights``, or nothing.
 
         It is nothing if there are no weights, or many rows, or no room in the cache.
         """
-        room = cache_bytes(x) // _CACHE_PARTS if fetches(x) and 0 < len(x) <= MAX_ROWS else 0
+        room = cache_bytes(x) // _CACHE_PARTS if prefetches(x) and 0 < len(x) <= MAX_ROWS else 0
         if not (weights and sum(weight.nbytes for weight in weights) <= room):
             return cls((x,) * MATRICES, (0,) * MATRICES, LINE)
         assert len(weights) == MATRICES
@@ -63,7 +63,7 @@ class Ahead:
         return cls(tuple(weights), tuple(ends), LINE)
 
 
-def fetches(x: Tensor) -> bool:
+def prefetches(x: Tensor) -> bool:
     """Return whether launches on ``x`` may fetch: not in the interpreter, which knows no fetch.
 
     ``CHATTTS_FETCH_AHEAD=0`` in the environment turns fetches off.
@@ -82,7 +82,7 @@ def _cache_bytes(device: torch.device) -> int:
 
 
 @triton.jit
-def fetch_matrices(
+def prefetch_matrices(
     first: tl.tensor,
     second: tl.tensor,
     third: tl.tensor,
@@ -100,7 +100,7 @@ def fetch_matrices(
 
     Args:
         first, second, third, fourth: the matrices.
-        end_of_first, end_of_second, end_of_third, end, line_bytes: see :class:`Ahead`.
+        end_of_first, end_of_second, end_of_third, end, line_bytes: see :class:`Prefetch`.
         index, count: the share ``index`` of ``count`` shares.
         width: lines that are asked for at a time: as many as the program has threads.
     """
@@ -112,11 +112,11 @@ def fetch_matrices(
         before = tl.where(line < end_of_first, 0, end_of_first)
         before = tl.where(line < end_of_second, before, end_of_second)
         before = tl.where(line < end_of_third, before, end_of_third)
-        fetch(matrix + (line - before).to(tl.int64) * line_bytes, line < end)
+        prefetch(matrix + (line - before).to(tl.int64) * line_bytes, line < end)
 
 
 @triton.jit
-def fetch(addresses: tl.tensor, wanted: tl.tensor) -> None:
+def prefetch(addresses: tl.tensor, wanted: tl.tensor) -> None:
     """Fetch the lines at ``addresses``, int64, where ``wanted``; the program does not wait."""
     tl.inline_asm_elementwise(
         """{

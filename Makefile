@@ -31,7 +31,7 @@ SENTENCE := Hello, this is a small voice that was trained from scratch. It speak
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-slow test-thorough sweep-text test-gpu test-machines test-busy test-lowest test-plain test-scale
 .PHONY: test-clients test-newest lint-page licences
-.PHONY: soak wheels test-delivered sanitize peer-scripts format references pictures clean
+.PHONY: soak wheels test-prebuilt sanitize peer-scripts format references pictures clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' Makefile
@@ -163,26 +163,26 @@ wheels: $(INSTALLED_DEV)  ## wheels with CPU kernels into dist, of the last comm
 
 # Needs qemu-user with the libraries of arm64 (libc6-arm64-cross), and wine. x86-64 libraries run here as
 # far as this processor can. In eight bits all libraries must give one and the same hash.
-HARNESS = $(BIN)/python -m ziglang c++ -std=c++17 -O2 tests/native_delivered.cpp
-DELIVERED = ChatTTS/model/kernels/cpu/delivered
-FOUND = build/delivered
+HARNESS = $(BIN)/python -m ziglang c++ -std=c++17 -O2 tests/native_prebuilt.cpp
+PREBUILT = ChatTTS/model/kernels/cpu/prebuilt
+FOUND = build/prebuilt
 ARM = qemu-aarch64 -L /usr/aarch64-linux-gnu -cpu
-ARM_LIBRARIES = $(FOUND)/*aarch64.whl/$(DELIVERED)
+ARM_LIBRARIES = $(FOUND)/*aarch64.whl/$(PREBUILT)
 RUNS_HERE = $(BIN)/python -m recipes.wheels.runnable
-test-delivered: $(INSTALLED_DEV)  ## kernels of Linux's and Windows' wheels in dist, in emulators
+test-prebuilt: $(INSTALLED_DEV)  ## kernels of Linux's and Windows' wheels in dist, in emulators
 	rm -rf $(FOUND) && mkdir -p $(FOUND)
 	$(ZIG)
 	for wheel in dist/*linux*.whl dist/*win*.whl; do \
 	  $(BIN)/python -m zipfile -e $$wheel $(FOUND)/$$(basename $$wheel) || exit 1; done
 	$(HARNESS) -o $(FOUND)/check
-	$(FOUND)/check $$($(RUNS_HERE) $(FOUND)/*linux*x86_64.whl/$(DELIVERED)/*.so) >> $(FOUND)/said
+	$(FOUND)/check $$($(RUNS_HERE) $(FOUND)/*linux*x86_64.whl/$(PREBUILT)/*.so) >> $(FOUND)/said
 	$(HARNESS) -target aarch64-linux-gnu.2.17 -o $(FOUND)/check-arm64
 	$(ARM) cortex-a72 $(FOUND)/check-arm64 $(ARM_LIBRARIES)/arm64.so >> $(FOUND)/said
 	$(ARM) neoverse-n1 $(FOUND)/check-arm64 $(ARM_LIBRARIES)/arm64-dotprod.so >> $(FOUND)/said
 	$(ARM) max $(FOUND)/check-arm64 $(ARM_LIBRARIES)/*.so >> $(FOUND)/said
 	$(HARNESS) -target x86_64-windows-gnu -o $(FOUND)/check.exe
 	WINEDEBUG=-all wine $(FOUND)/check.exe \
-	  $$($(RUNS_HERE) $(FOUND)/*win*.whl/$(DELIVERED)/*.dll) >> $(FOUND)/said
+	  $$($(RUNS_HERE) $(FOUND)/*win*.whl/$(PREBUILT)/*.dll) >> $(FOUND)/said
 	cat $(FOUND)/said
 	test $$(grep -o 'in eight bits [0-9a-f]*' $(FOUND)/said | sort -u | wc -l) = 1
 

@@ -146,9 +146,9 @@ def _kernels() -> Iterator[Finding]:
         notes = []
         if (variant := forced()) is not None:
             notes.append(f"{variant.name}, by {FORCED}")
-        elif kernels.source.delivered and (variant := chosen()) is not None:
+        elif kernels.source.prebuilt and (variant := chosen()) is not None:
             notes.append(variant.name)
-        if kernels.source.delivered:
+        if kernels.source.prebuilt:
             notes.append("from the package")
         yield Finding("CPU kernels", about + (f" ({'; '.join(notes)})" if notes else ""))
     except ConfigError as error:

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from ChatTTS.model.kernels.cpu import delivered
+from ChatTTS.model.kernels.cpu import prebuilt
 
 from .kernels import TARGETS, Target, compile_kernels
 from .packing import pack, plain_wheel
@@ -22,14 +22,14 @@ def main() -> None:
     parser.add_argument("--here", action="store_true", help="put kernels into this checkout")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "dist", help="of the wheels")
     options = parser.parse_args()
-    systems = [delivered.system()] if options.here else options.systems or names
+    systems = [prebuilt.system()] if options.here else options.systems or names
     if unknown := set(systems) - set(names):
         parser.error(f"no kernels are made for {', '.join(sorted(unknown))}, only {names}")
     targets = [target for target in TARGETS if target.system in systems]
     with tempfile.TemporaryDirectory() as work:
         if options.here:
-            shutil.rmtree(delivered.FOLDER, ignore_errors=True)
-            shutil.copytree(_kernels(targets[0], Path(work)), delivered.FOLDER)
+            shutil.rmtree(prebuilt.FOLDER, ignore_errors=True)
+            shutil.copytree(_kernels(targets[0], Path(work)), prebuilt.FOLDER)
             return
         plain = plain_wheel(ROOT, Path(work))
         for target in targets:

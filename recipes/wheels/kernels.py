@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ChatTTS.model.devices.instruction_sets import VARIANTS, Variant
-from ChatTTS.model.kernels.cpu import delivered
+from ChatTTS.model.kernels.cpu import prebuilt
 
-_SOURCE = Path(delivered.__file__).parent / "kernels.cpp"
+_SOURCE = Path(prebuilt.__file__).parent / "kernels.cpp"
 # Those of a compilation by the user (model/kernels/cpu/build.py), and no symbols for debuggers.
 _FLAGS = (
     *("-std=c++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-s"),
@@ -26,7 +26,7 @@ class Target:
     """A system and an architecture.
 
     Attributes:
-        system: as the package names it (:func:`ChatTTS.model.kernels.cpu.delivered.system`).
+        system: as the package names it (:func:`ChatTTS.model.kernels.cpu.prebuilt.system`).
         triple: as Zig's compiler names it, with the oldest version of the system's library.
         platform: as the names of wheels have it.
     """
@@ -43,7 +43,7 @@ class Target:
 
     def file_name(self, variant: Variant) -> str:
         """Return the name of a variant's library."""
-        return f"{variant.name}.{delivered.ENDINGS[self.system.partition('-')[0]]}"
+        return f"{variant.name}.{prebuilt.ENDINGS[self.system.partition('-')[0]]}"
 
 
 TARGETS = (
@@ -75,5 +75,5 @@ def compile_kernels(target: Target, folder: Path) -> Iterator[Path]:
         yield made
     for beside in folder.glob("*.lib"):  # the linker for Windows writes import libraries
         beside.unlink()
-    contents = {"system": target.system, "sources": delivered.sources(), "libraries": libraries}
-    (folder / delivered.CONTENTS).write_text(json.dumps(contents, indent=2) + "\n")
+    contents = {"system": target.system, "sources": prebuilt.sources(), "libraries": libraries}
+    (folder / prebuilt.CONTENTS).write_text(json.dumps(contents, indent=2) + "\n")

@@ -180,7 +180,7 @@ def test_what_waits_is_compiled_alone(wait: DriverWait) -> None:
     """A GPU's machine has no use for the CPU kernels, whose compiling takes a minute."""
     found = build.library(build.WAIT)
     assert b"chattts_wait_for" in found.code
-    assert found.delivered or b"chattts_advance" not in found.code
+    assert found.prebuilt or b"chattts_advance" not in found.code
 
 
 def test_the_kernels_have_what_waits(wait: DriverWait) -> None:

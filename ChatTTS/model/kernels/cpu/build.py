@@ -27,7 +27,7 @@ from pathlib import Path
 from ....utils.cache_files import UNFINISHED, CacheFolder, UnsafeFileError, remove_unfinished
 from ....utils.progress import announce, progress
 from ...devices import instruction_sets
-from .delivered import DamagedError, delivered, sources
+from .prebuilt import DamagedError, find_prebuilt, sources
 
 logger = logging.getLogger(__name__)
 
@@ -58,14 +58,14 @@ class Library:
         code: the library's content.
         path: where it is kept; None if it cannot be.
         new: whether this call compiled it.
-        delivered: whether it came with the package.
+        prebuilt: whether it came with the package.
     """
 
     name: str
     code: bytes
     path: Path | None
     new: bool
-    delivered: bool = False
+    prebuilt: bool = False
 
 
 def library(source: str = KERNELS, *, anew: bool = False) -> Library:
@@ -81,7 +81,7 @@ def library(source: str = KERNELS, *, anew: bool = False) -> Library:
         BuildError: there is no compiler, or it failed.
         ConfigError: ``CHATTTS_KERNELS`` names a variant that cannot run here.
     """
-    if not anew and (brought := _delivered()) is not None:
+    if not anew and (brought := _prebuilt()) is not None:
         return brought
     compiler = _compiler()
     name, folder = _name(compiler, source), CacheFolder("kernels")
@@ -101,13 +101,13 @@ def library(source: str = KERNELS, *, anew: bool = False) -> Library:
     return Library(name, code, path, new=True)
 
 
-def _delivered() -> Library | None:
+def _prebuilt() -> Library | None:
     """Return the library that came with the package; None where there is none, or none wanted."""
     variant = instruction_sets.chosen()
     if variant is None or os.environ.get("CXX"):
         return None
     try:
-        found = delivered(variant)
+        found = find_prebuilt(variant)
     except DamagedError as error:
         logger.warning("%s; the CPU kernels are compiled instead", error)
         return None
@@ -115,7 +115,7 @@ def _delivered() -> Library | None:
         return None
     code, path = found
     name = hashlib.sha256(code).hexdigest()[:24]
-    return Library(name, code, path, new=False, delivered=True)
+    return Library(name, code, path, new=False, prebuilt=True)
 
 
 def _name(compiler: list[str], source: str = KERNELS) -> str:

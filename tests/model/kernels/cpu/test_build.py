@@ -103,7 +103,7 @@ def test_no_compiler_at_all(
 ) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(build, "delivered", lambda variant: None)
+    monkeypatch.setattr(build, "find_prebuilt", lambda variant: None)
     monkeypatch.setattr(build, "find_spec", lambda name: None)
     with pytest.raises(BuildError, match=r"c\+\+, g\+\+, clang\+\+.* pip install ziglang"):
         build.library()

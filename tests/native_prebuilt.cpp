@@ -1,5 +1,5 @@
-// Checks a delivered library of CPU kernels on its own system, or in an emulator of it, where there
-// is no Python: `make test-delivered`. Products are compared with sums in double, and their bits
+// Checks a prebuilt library of CPU kernels on its own system, or in an emulator of it, where there
+// is no Python: `make test-prebuilt`. Products are compared with sums in double, and their bits
 // between batches and between teams. A small Llama with weights of eight bits speaks: each library
 // prints a hash of its codes and hidden states, and all of them must print the same.
 #include <cmath>

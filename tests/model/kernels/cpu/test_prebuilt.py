@@ -14,8 +14,8 @@ import pytest
 
 from ChatTTS.model.devices import instruction_sets
 from ChatTTS.model.devices.instruction_sets import Variant
-from ChatTTS.model.kernels.cpu import build, delivered, library
-from ChatTTS.model.kernels.cpu.delivered import (
+from ChatTTS.model.kernels.cpu import build, library, prebuilt
+from ChatTTS.model.kernels.cpu.prebuilt import (
     CONTENTS,
     ENDINGS,
     DamagedError,
@@ -47,7 +47,7 @@ class Parcel:
     """A folder of kernels as a wheel brings it, with this machine's library for one variant."""
 
     def __init__(self, folder: Path, variant: Variant, code: bytes) -> None:
-        self.folder = folder / "delivered"
+        self.folder = folder / "prebuilt"
         self.folder.mkdir()
         self.file = self.folder / f"{variant.name}.{ENDINGS[system().partition('-')[0]]}"
         self.file.write_bytes(code)
@@ -58,7 +58,7 @@ class Parcel:
         (self.folder / CONTENTS).write_text(json.dumps(contents))
 
     def find(self, variant: Variant) -> tuple[bytes, Path] | None:
-        return delivered.delivered(variant, self.folder)
+        return prebuilt.find_prebuilt(variant, self.folder)
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def parcel(
     workshop: Workshop, variant: Variant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Parcel:
     made = Parcel(tmp_path, variant, workshop.compiled.read_bytes())
-    monkeypatch.setattr(build, "delivered", made.find)
+    monkeypatch.setattr(build, "find_prebuilt", made.find)
     return made
 
 
@@ -150,6 +150,8 @@ def test_the_recipe_makes_what_the_package_takes(
     folder = tmp_path / "made"
     made = list(compile_kernels(target, folder))
     assert len(made) == len(target.variants)
-    monkeypatch.setattr(build, "delivered", lambda variant: delivered.delivered(variant, folder))
+    monkeypatch.setattr(
+        build, "find_prebuilt", lambda variant: prebuilt.find_prebuilt(variant, folder)
+    )
     monkeypatch.setattr(build, "_compiler", shutil.which)  # never called
     assert library.load().source.path in made

@@ -14,14 +14,14 @@ from typing import Any
 
 from ...devices.instruction_sets import Variant, architecture
 
-FOLDER = Path(__file__).parent / "delivered"
+FOLDER = Path(__file__).parent / "prebuilt"
 CONTENTS = "contents.json"
 ENDINGS = {"linux": "so", "windows": "dll", "macos": "dylib"}
 _SOURCES = Path(__file__).parent
 
 
 class DamagedError(Exception):
-    """A delivered library is not what its list of contents says."""
+    """A prebuilt library is not what its list of contents says."""
 
 
 def sources() -> str:
@@ -37,7 +37,7 @@ def system() -> str:
     return f"{'macos' if name == 'darwin' else name}-{architecture()}"
 
 
-def delivered(variant: Variant, folder: Path = FOLDER) -> tuple[bytes, Path] | None:
+def find_prebuilt(variant: Variant, folder: Path = FOLDER) -> tuple[bytes, Path] | None:
     """Return the content and file of the library for ``variant`` that came with the package.
 
     Returns:

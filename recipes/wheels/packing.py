@@ -10,9 +10,13 @@ import tarfile
 from io import BytesIO
 from pathlib import Path
 
+import ChatTTS
+from ChatTTS.model.kernels.cpu.prebuilt import FOLDER
+
 from .kernels import Target
 
-_PLACE = Path("ChatTTS") / "model" / "native" / "delivered"
+# Where the package looks for its kernels, in the wheel.
+_PLACE = FOLDER.relative_to(Path(ChatTTS.__file__).parents[1])
 
 
 def plain_wheel(repository: Path, work: Path) -> Path:

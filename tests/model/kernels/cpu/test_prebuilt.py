@@ -22,9 +22,11 @@ from ChatTTS.model.kernels.cpu.prebuilt import (
     sources,
     system,
 )
+from recipes.wheels import packing
 from recipes.wheels.kernels import TARGETS, compile_kernels
 
 from ....support.native_tools import Workshop
+from ....support.places import ROOT
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the stand-ins are shell scripts")
 
@@ -137,6 +139,22 @@ def test_every_target_has_variants() -> None:
         assert len({target.file_name(variant) for variant in target.variants}) == len(
             target.variants
         )
+
+
+def test_a_wheel_has_them_where_the_package_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, kernels, target = tmp_path / "plain", tmp_path / "kernels", TARGETS[0]
+    about = plain / "chattts.dist-info" / "WHEEL"
+    about.parent.mkdir(parents=True)
+    about.write_text("Root-Is-Purelib: true\nTag: py3-none-any\n")
+    kernels.mkdir()
+    (kernels / CONTENTS).write_text("{}")
+    monkeypatch.setattr(packing, "_python", lambda *arguments: None)
+    packing.pack(plain, target, kernels, tmp_path / "dist")
+    wheel = tmp_path / f"{target.system}-wheel" / plain.name
+    assert (wheel / prebuilt.FOLDER.relative_to(ROOT) / CONTENTS).read_text() == "{}"
+    assert f"py3-none-{target.platform}" in (wheel / "chattts.dist-info" / "WHEEL").read_text()
 
 
 @pytest.mark.slow

@@ -1,9 +1,9 @@
-"""Find the CPU kernels of this machine: those of the wheel, or compiled once and kept.
+"""Find the CPU kernels of this machine: those of the wheel, or compiled once and cached.
 
 The sources are C++17 without torch's headers, so compiling takes seconds and needs nothing but a
 compiler. Where there is none, the engine computes with torch instead.
 
-The name of a kept library has a hash of what it was made from and a hash of its content. The
+The name of a cached library has a hash of what it was made from and a hash of its content. The
 content is compared with the name before any of it runs: loading a file that was cut off, damaged or
 planted by another user could end the process, or worse.
 """
@@ -56,7 +56,7 @@ class Library:
     Attributes:
         name: a hash of what they were made from; equal names, equal kernels.
         code: the library's content.
-        path: where it is kept; None if it cannot be.
+        path: where it is cached; None if it cannot be.
         new: whether this call compiled it.
         prebuilt: whether it came with the package.
     """
@@ -71,7 +71,7 @@ class Library:
 def library(source: str = KERNELS, *, anew: bool = False) -> Library:
     """Return the library that came with the package, or else the one that was compiled here.
 
-    It is compiled first where it is not kept yet. ``CXX`` in the environment asks for compiling.
+    It is compiled first where it is not cached yet. ``CXX`` in the environment asks for compiling.
 
     Args:
         source: ``KERNELS`` or ``WAIT``, the part that is needed.
@@ -85,14 +85,14 @@ def library(source: str = KERNELS, *, anew: bool = False) -> Library:
         return brought
     compiler = _compiler()
     name, folder = _name(compiler, source), CacheFolder("kernels")
-    found, trouble = (None, []) if anew else _kept(folder, name)
+    found, trouble = (None, []) if anew else _read_cached(folder, name)
     if found is not None:
         return found
     code = _compile(compiler, source, folder)
     for reason in trouble:
         logger.warning("%s; the CPU kernels were compiled again", reason)
     try:
-        path = _keep(folder, name, code)
+        path = _write_cache(folder, name, code)
     except OSError as error:
         logger.warning(
             "the CPU kernels are not kept, so every start compiles them again: %s", error
@@ -123,8 +123,8 @@ def _name(compiler: list[str], source: str = KERNELS) -> str:
     return hashlib.sha256(about.encode()).hexdigest()[:24]
 
 
-def _kept(folder: CacheFolder, name: str) -> tuple[Library | None, list[str]]:
-    """Return an intact kept library, if there is one, and what is wrong with others of its name."""
+def _read_cached(folder: CacheFolder, name: str) -> tuple[Library | None, list[str]]:
+    """Return an intact library of the cache, if any, and what is wrong with others of its name."""
     trouble = []
     try:
         for file in _files(folder, name):
@@ -142,14 +142,14 @@ def _kept(folder: CacheFolder, name: str) -> tuple[Library | None, list[str]]:
     return None, trouble
 
 
-def _keep(folder: CacheFolder, name: str, code: bytes) -> Path:
-    kept = _file_name(name, code)
-    with folder.writing(kept) as file:
+def _write_cache(folder: CacheFolder, name: str, code: bytes) -> Path:
+    cached = _file_name(name, code)
+    with folder.writing(cached) as file:
         file.write(code)
     for other in _files(folder, name):
-        if other != kept:
+        if other != cached:
             folder.remove(other)
-    return folder.path / kept
+    return folder.path / cached
 
 
 def _files(folder: CacheFolder, name: str) -> list[str]:
@@ -240,7 +240,7 @@ def _work_folder(folder: CacheFolder) -> tempfile.TemporaryDirectory[str]:
     """
     reasons = []
     places: tuple[Callable[[], Path], ...]
-    places = lambda: Path(tempfile.gettempdir()), lambda: _made(folder)
+    places = lambda: Path(tempfile.gettempdir()), lambda: _cache_root(folder)
     for find in places:
         try:
             parent = find()
@@ -257,7 +257,7 @@ def _work_folder(folder: CacheFolder) -> tempfile.TemporaryDirectory[str]:
     raise OSError("; ".join(reasons))
 
 
-def _made(folder: CacheFolder) -> Path:
+def _cache_root(folder: CacheFolder) -> Path:
     folder.make()
     return folder.path
 

@@ -1,6 +1,6 @@
-"""Kept kernels are whole and belong to this user.
+"""Cached kernels are whole and belong to this user.
 
-Where none can be kept, they are compiled at every start, and one warning says why.
+Where none can be cached, they are compiled at every start, and one warning says why.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def test_a_cache_folder_of_another_user(
 def test_what_is_kept_by_another_system(workshop: Workshop) -> None:
     """A whole library that this system cannot load is compiled anew once, and kept."""
     other = Path(_umath_linalg.__file__).read_bytes()
-    build._keep(CacheFolder("kernels"), build._name(build._compiler()), other)
+    build._write_cache(CacheFolder("kernels"), build._name(build._compiler()), other)
     for _ in range(2):
         assert library.load().chattts_build()
     assert workshop.runs == 1

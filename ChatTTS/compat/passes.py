@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..model.draws import DrawKey, Pass
 from ..model.generation import Cancellation, GenerationRequest
+from ..model.random_numbers import DrawKey, Pass
 from ..model.sampling_params import SamplingParams
 from ..model.script_gpt import GenerationOutputs
 from ..model.tokenizer import refine_prompt

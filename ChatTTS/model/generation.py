@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 from ..config import AlignmentHeads
 from ..errors import ConfigError, TextError, shown
 from ..params import COUNT_OR_NONE, NumberRule, read_flag, read_numbers
-from .draws import DrawKey
+from .random_numbers import DrawKey
 from .sampling_params import SamplingParams
 from .tokenizer import Prompt
 

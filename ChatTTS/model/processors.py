@@ -41,7 +41,7 @@ def count_repetitions(history: Tensor, vocabulary: int) -> Tensor:
     return counts.scatter_add_(-1, window.clamp_min(0), (window >= 0).to(counts.dtype))
 
 
-def penalise_repetition(logits: Tensor, factors: Tensor) -> Tensor:
+def apply_repetition_penalty(logits: Tensor, factors: Tensor) -> Tensor:
     """Weaken what was generated lately (after CTRL, Keskar et al. 2019).
 
     Args:
@@ -52,7 +52,7 @@ def penalise_repetition(logits: Tensor, factors: Tensor) -> Tensor:
     return torch.where(logits > 0, logits / factors, logits * factors)
 
 
-def keep_top(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
+def apply_top_p_top_k(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
     """Apply top-p, then top-k; each keeps at least 3 tokens.
 
     Both drop the least probable tokens. Top-p (nucleus sampling, Holtzman et al. 2020) drops those
@@ -103,7 +103,7 @@ def forbid(logits: Tensor, ids: Tensor) -> Tensor:
     return logits.masked_fill(tokens == ids[:, None, None], -torch.inf)
 
 
-def draw(logits: Tensor, bits: Tensor) -> Tensor:
+def sample(logits: Tensor, bits: Tensor) -> Tensor:
     """Draw ids by inverting the cumulative distribution.
 
     Args:

@@ -1,7 +1,7 @@
-"""The recipe of a draw in torch: from logits and settings to ids.
+"""Sampling in torch: from logits and settings to ids, of which each is a draw.
 
 The order is that of the published model: temperature, repetition penalty, top-p, top-k, forbidden
-end; then a draw. The standard engine and velocity's ``TorchSampler`` call :func:`draw_rows`. The
+end; then a draw. The standard engine and velocity's ``TorchSampler`` call :func:`sample_rows`. The
 C++ and CUDA kernels are tested against it.
 """
 
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from . import processors
-from .draws import DrawKey, random_bits
+from .random_numbers import DrawKey, random_bits
 from .sampling_params import SamplingParams
 
 
 @dataclass(frozen=True)
-class Draw:
-    """One row of a batch that draws: one id for each codebook.
+class SamplingRow:
+    """What the sampler reads of a row of a batch: one id is drawn for each codebook.
 
     Attributes:
         position: index of the id among the generated ones.
@@ -72,10 +72,10 @@ class SamplingTensors:
         )
 
 
-def draw_rows(logits: Tensor, rows: Sequence[Draw]) -> tuple[Tensor, Tensor, Tensor]:
+def sample_rows(logits: Tensor, rows: Sequence[SamplingRow]) -> tuple[Tensor, Tensor, Tensor]:
     """Draw one id for each row and codebook of float32 logits [rows, num_codebooks, vocabulary].
 
-    No row depends on the others. The results are those of :func:`draw_ids`.
+    No row depends on the others. The results are those of :func:`sample_ids`.
     """
     if logits.device.type == "mps":  # some versions add whole numbers of 32 bits alone
         logits = logits.cpu()
@@ -83,8 +83,8 @@ def draw_rows(logits: Tensor, rows: Sequence[Draw]) -> tuple[Tensor, Tensor, Ten
     settings = [row.sampling for row in rows]
     history = torch.from_numpy(_padded_windows(rows, num_codebooks)).to(device)
     counts = processors.count_repetitions(history, logits.shape[-1]).long()
-    powers = np.array([_powers(each.repetition_penalty) for each in settings], dtype=np.float32)
-    return draw_ids(
+    powers = np.array([_penalties(each.repetition_penalty) for each in settings], dtype=np.float32)
+    return sample_ids(
         logits,
         SamplingTensors.of(settings, device),
         torch.from_numpy(powers).to(device).gather(1, counts.flatten(1)).view_as(counts),
@@ -96,7 +96,7 @@ def draw_rows(logits: Tensor, rows: Sequence[Draw]) -> tuple[Tensor, Tensor, Ten
 
 
 @functools.lru_cache(maxsize=256)
-def _powers(penalty: float) -> tuple[float, ...]:
+def _penalties(penalty: float) -> tuple[float, ...]:
     """Return the powers of a repetition penalty from 0 on, in single precision.
 
     They are looked up, because the last bit of torch's powers depends on the place in a vector.
@@ -107,7 +107,7 @@ def _powers(penalty: float) -> tuple[float, ...]:
         return tuple(powers.astype(np.float32).tolist())
 
 
-def _padded_windows(rows: Sequence[Draw], num_codebooks: int) -> NDArray[np.int64]:
+def _padded_windows(rows: Sequence[SamplingRow], num_codebooks: int) -> NDArray[np.int64]:
     """Return the histories [rows, num_codebooks, 16]; -1 where a shorter one has no id."""
     windows = np.full((len(rows), num_codebooks, processors.PENALTY_WINDOW), -1, dtype=np.int64)
     for window, row in zip(windows, rows, strict=True):
@@ -115,7 +115,7 @@ def _padded_windows(rows: Sequence[Draw], num_codebooks: int) -> NDArray[np.int6
     return windows
 
 
-def draw_ids(
+def sample_ids(
     logits: Tensor,
     settings: SamplingTensors,
     factors: Tensor,
@@ -127,7 +127,7 @@ def draw_ids(
     Args:
         logits: float32 [rows, num_codebooks, vocabulary].
         settings: of the rows.
-        factors: of :func:`~.processors.penalise_repetition`, in the shape of ``logits``.
+        factors: of :func:`~.processors.apply_repetition_penalty`, in the shape of ``logits``.
         forbidden: int64 [rows], an id that must not be drawn, or -1.
         bits: int64 [rows, num_codebooks], the random bits of the draws.
 
@@ -140,10 +140,10 @@ def draw_ids(
     plain = torch.where(finite[:, None, None], logits, torch.zeros_like(logits))
     greedy = settings.temperature == 0
     logits = processors.apply_temperature(plain, settings.temperature.masked_fill(greedy, 1.0))
-    logits = processors.penalise_repetition(logits, factors)
+    logits = processors.apply_repetition_penalty(logits, factors)
     logits = logits.nan_to_num()  # an extreme penalty overflows, and must not reach the draw
-    logits = processors.keep_top(logits, settings.top_p, settings.top_k)
+    logits = processors.apply_top_p_top_k(logits, settings.top_p, settings.top_k)
     logits = processors.forbid(logits, forbidden)
-    drawn = processors.draw(logits, bits)
+    drawn = processors.sample(logits, bits)
     ids = torch.where(greedy.squeeze(-1), logits.argmax(dim=-1), drawn)
     return ids, processors.log_probabilities(plain, ids), finite

@@ -16,8 +16,8 @@ from dataclasses import replace
 import torch
 
 from ..config import VoiceDefaults
-from ..model.draws import DrawKey, Pass
 from ..model.generation import Cancellation, FinishReason
+from ..model.random_numbers import DrawKey, Pass
 from ..model.sampling_params import SamplingParams
 from ..model.tokenizer import refine_prompt
 from ..params import RefineTextParams

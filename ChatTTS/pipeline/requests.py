@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from ..errors import TextError
-from ..model.draws import DrawKey
 from ..model.generation import GenerationRequest
+from ..model.random_numbers import DrawKey
 from ..model.sampling_params import SamplingParams
 from ..params import RefineTextParams
 from .model import Model

@@ -14,8 +14,8 @@ from typing import TypeAlias
 import torch
 
 from ..config import AlignmentHeads
-from ..model.draws import DrawKey, Pass
 from ..model.generation import Cancellation, GenerationRequest, Listener
+from ..model.random_numbers import DrawKey, Pass
 from ..model.sampling_params import SamplingParams
 from ..model.tokenizer import code_prompt
 from ..params import InferCodeParams

@@ -19,8 +19,8 @@ import torch
 
 import ChatTTS
 from ChatTTS.core import Chat
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Cancellation, GenerationRequest
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.synthesis.synthesizer import Synthesizer
 from ChatTTS.model.tokenizer import code_prompt

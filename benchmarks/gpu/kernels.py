@@ -29,7 +29,7 @@ from ChatTTS.model.kernels.cuda import (
     step_results,
     swiglu,
 )
-from ChatTTS.model.sampling import Draw
+from ChatTTS.model.sampling import SamplingRow
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.velocity.configs import CacheConfig
 
@@ -414,8 +414,8 @@ def _draws(given: Inputs, rows: int) -> Iterator[Check]:
             temperature = (0.0, 0.3, 1.0)[row % 3]
             settings = SamplingParams((temperature,) * num_codebooks, 0.7, 20, 1.05, row, 10_000)
             window = given.whole(end, 16, num_codebooks).numpy()
-            draws.append(Draw(settings, key(row), 40 + row, window, end))
-        packed = sampling.pack_draws(draws, num_codebooks)
+            draws.append(SamplingRow(settings, key(row), 40 + row, window, end))
+        packed = sampling.pack_sampling(draws, num_codebooks)
 
         def drawn(way: Callable[..., None]) -> Callable[..., Tensor]:
             def ids_of(logits: Tensor) -> Tensor:
@@ -425,13 +425,13 @@ def _draws(given: Inputs, rows: int) -> Iterator[Check]:
                 }
                 ids = torch.full((rows, num_codebooks), -1, dtype=torch.int32, device=logits.device)
                 logprobs, finite = torch.empty_like(ids, dtype=torch.float32), ids[:, 0].byte()
-                way(logits, sampling.DrawState(**put), end, ids, logprobs, finite)
+                way(logits, sampling.SamplingState(**put), end, ids, logprobs, finite)
                 return ids.cpu()
 
             return ids_of
 
-        expected = drawn(sampling.draw_codes_torch)(logits)
-        found = drawn(sampling.draw_codes)(logits.to(given.device))
+        expected = drawn(sampling.sample_codes_torch)(logits)
+        found = drawn(sampling.sample_codes)(logits.to(given.device))
         return float((found != expected).float().mean()), ALLOWED_IDS
 
     yield "draws", check

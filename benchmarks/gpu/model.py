@@ -20,8 +20,8 @@ from torch import Tensor
 
 import ChatTTS
 from ChatTTS.config import EmbedConfig, GPTConfig
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import GenerationRequest
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs

@@ -31,8 +31,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from triton.runtime.jit import JITFunction
 
 from ChatTTS.model.cuda import graphs
-from ChatTTS.model.draws import Pass
 from ChatTTS.model.kernels.cuda.prefetch import Prefetch
+from ChatTTS.model.random_numbers import Pass
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from tests.ptx.formats import BITS
 from tests.ptx.launches import Emulation

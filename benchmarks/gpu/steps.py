@@ -21,12 +21,12 @@ from torch.autograd import DeviceType  # type: ignore[attr-defined]
 from torch.profiler import ProfilerActivity, profile
 
 from ChatTTS.model.devices.tf32 import ieee_float32
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import RowKind
 from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.kernels import int8
 from ChatTTS.model.kernels.cuda import dependent_launch
 from ChatTTS.model.processors import PENALTY_WINDOW
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
 from ChatTTS.model.velocity.backends.cuda.prompt_steps import PromptSteps
 from ChatTTS.model.velocity.input_batch import InputBatch, SequenceState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ChatTTS.model.draws import Pass
+from ChatTTS.model.random_numbers import Pass
 
 from .scale import Task
 from .steps import load, step_times

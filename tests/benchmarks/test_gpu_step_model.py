@@ -193,7 +193,7 @@ def test_a_tiny_step_is_counted() -> None:
             assert launch.kernel == "torch" or launch.instructions > 0
             assert launch.fetched <= launch.moved
         assert times["_attend_splits"] == gpt.num_hidden_layers
-        assert times["_draw_codes"] == 1
+        assert times["_sample_codes"] == 1
         assert own.count == times.total() > 5 * gpt.num_hidden_layers
         # All weights are read once, and keys, values and tables beside them.
         assert 2 * numbers < own.fetched < 4 * numbers
@@ -215,7 +215,7 @@ def test_a_tiny_step_of_text_is_counted() -> None:
         launches = [launch for _, launch in own.launches]
         others = [launch for _, launch in codes[rows].launches]
         assert own.count == codes[rows].count
-        [draw] = [launch for launch in launches if launch.kernel == "_draw_codes"]
+        [draw] = [launch for launch in launches if launch.kernel == "_sample_codes"]
         assert draw.programs == rows
         new = [launch for launch in launches if launch not in others]
         heads = [launch for launch in new if launch.kernel.startswith("product")]

@@ -43,7 +43,7 @@ def test_traffic_joins_and_leaves(tmp_path: Path, on_triton: None) -> None:
 def test_requests_of_traffic_fit_the_model() -> None:
     from benchmarks.gpu.model import traffic
     from benchmarks.gpu.scale import TINY
-    from ChatTTS.model.draws import Pass
+    from ChatTTS.model.random_numbers import Pass
 
     requests = list(islice(traffic(TINY.gpt), 40))
     kinds = [request.key.kind for request in requests]

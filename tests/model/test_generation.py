@@ -12,7 +12,6 @@ from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.errors import ConfigError, GenerationError, TextError
 from ChatTTS.loading import load_model
 from ChatTTS.model.devices.placement import choose_placement
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import (
     Cancellation,
     Delta,
@@ -20,6 +19,7 @@ from ChatTTS.model.generation import (
     GenerationRequest,
 )
 from ChatTTS.model.gpt import EngineOptions
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.standard.engine import StandardEngine
 from ChatTTS.model.tokenizer import code_prompt, refine_prompt

@@ -8,9 +8,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ChatTTS.model import processors
-from ChatTTS.model.sampling import draw_rows
+from ChatTTS.model.sampling import sample_rows
 
-from ..support.draw_cases import make_rows
+from ..support.sampling_cases import make_rows
 
 
 def reference_penalty(logits: list[float], history: list[int], penalty: float) -> list[float]:
@@ -39,7 +39,7 @@ def test_penalty_counts_the_window_only() -> None:
     logits = torch.randn(3, 12, generator=generator)
     history = torch.randint(0, 12, (3, 40), generator=generator)
     factors = 1.3 ** processors.count_repetitions(history, 12)
-    found = processors.penalise_repetition(logits, factors)
+    found = processors.apply_repetition_penalty(logits, factors)
     for row in range(3):
         expected = reference_penalty(logits[row].tolist(), history[row].tolist(), 1.3)
         np.testing.assert_allclose(found[row].numpy(), expected, rtol=1e-5)
@@ -49,7 +49,7 @@ def test_penalty_without_history_changes_nothing() -> None:
     logits = torch.randn(2, 5)
     empty = torch.empty(2, 0, dtype=torch.int64)
     factors = 2.0 ** processors.count_repetitions(empty, 5)
-    assert processors.penalise_repetition(logits, factors).equal(logits)
+    assert processors.apply_repetition_penalty(logits, factors).equal(logits)
 
 
 def test_keep_top_with_settings_of_each_row() -> None:
@@ -57,7 +57,7 @@ def test_keep_top_with_settings_of_each_row() -> None:
     logits = torch.randn(40, 50, generator=generator) * 3
     top_p = torch.rand(40, 1, generator=generator) * 0.98 + 0.01
     top_k = torch.randint(1, 60, (40, 1), generator=generator)
-    found = processors.keep_top(logits, top_p, top_k)
+    found = processors.apply_top_p_top_k(logits, top_p, top_k)
     for row in range(40):
         kept = set(torch.isfinite(found[row]).nonzero().flatten().tolist())
         assert kept == reference_keep_top(
@@ -78,7 +78,7 @@ def test_forbid_touches_its_rows_only() -> None:
 def test_draw_follows_the_probabilities() -> None:
     logits = torch.tensor([0.1, 0.0, 0.4, 0.5]).log().expand(10_000, 4)
     bits = ((torch.arange(10_000) + 0.5) / 10_000 * 2**24).long()
-    counts = processors.draw(logits, bits).bincount(minlength=4)
+    counts = processors.sample(logits, bits).bincount(minlength=4)
     assert counts[1] == 0
     np.testing.assert_allclose(counts.numpy(), [1000, 0, 4000, 5000], atol=2)
 
@@ -86,7 +86,7 @@ def test_draw_follows_the_probabilities() -> None:
 def test_draw_never_takes_the_impossible() -> None:
     logits = torch.tensor([-torch.inf, 0.0, -torch.inf, 0.0, -torch.inf])
     edge = torch.tensor([0, 2**24 - 1])
-    assert processors.draw(logits.expand(2, 5), edge).tolist() == [1, 3]
+    assert processors.sample(logits.expand(2, 5), edge).tolist() == [1, 3]
 
 
 @pytest.mark.parametrize(("size", "top_p", "kept"), [(10, 0.3, 4), (25, 0.36, 10), (40, 0.175, 8)])
@@ -94,7 +94,9 @@ def test_ids_whose_sum_is_the_limit_are_judged_by_whole_numbers(
     size: int, top_p: float, kept: int
 ) -> None:
     """In float32, 1 - ``top_p`` is a little below the sum of the equal ids that it drops."""
-    found = processors.keep_top(torch.zeros(2, size), torch.tensor([top_p]), torch.tensor([size]))
+    found = processors.apply_top_p_top_k(
+        torch.zeros(2, size), torch.tensor([top_p]), torch.tensor([size])
+    )
     assert found.isfinite().sum(dim=-1).tolist() == [kept] * 2
     assert found[:, -kept:].isfinite().all()
 
@@ -131,5 +133,5 @@ class _Sums(TorchDispatchMode):
 def test_only_integers_are_summed() -> None:
     """A GPU adds floating-point numbers in an order that is not always the same."""
     with _Sums() as sums:
-        draw_rows(*make_rows(6, 3, (1, 400)))
+        sample_rows(*make_rows(6, 3, (1, 400)))
     assert sums.seen == {torch.int64}

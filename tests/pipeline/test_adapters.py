@@ -13,9 +13,9 @@ import torch
 from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Cancellation, GenerationRequest
 from ChatTTS.model.lora.reader import read_adapter
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.velocity.generator import VelocityGenerator
 from ChatTTS.model.velocity.llm import LLM

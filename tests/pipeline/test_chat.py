@@ -18,9 +18,9 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError, NotLoadedError, TextError, VoiceError
 from ChatTTS.loading import load_model
 from ChatTTS.model.devices.placement import choose_placement
-from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.gpt import EngineOptions
+from ChatTTS.model.random_numbers import Pass
 from ChatTTS.model.speaker import encode_sample
 from ChatTTS.pipeline.results import EmptySpeechError
 from ChatTTS.pipeline.speech_pass import SpeechPass

@@ -17,9 +17,9 @@ from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.loading import load_model
 from ChatTTS.model import processors
 from ChatTTS.model.devices.placement import choose_placement
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Cancellation, GenerationRequest
 from ChatTTS.model.gpt import EngineOptions
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.speaker import decode_sample, encode_sample
 from ChatTTS.model.standard.engine import embed_prompt
@@ -184,8 +184,8 @@ def test_logits_processors(conformance: Conformance) -> None:
     expected = conformance.tensors
     logits = expected["proc_logits"]
     factors = 1.2 ** processors.count_repetitions(expected["proc_history"], logits.shape[-1])
-    logits = processors.penalise_repetition(logits, factors)
-    logits = processors.keep_top(logits, torch.tensor([0.7]), torch.tensor([20]))
+    logits = processors.apply_repetition_penalty(logits, factors)
+    logits = processors.apply_top_p_top_k(logits, torch.tensor([0.7]), torch.tensor([20]))
     torch.testing.assert_close(logits, expected["proc_out"], atol=1e-5, rtol=0)
 
 

@@ -17,9 +17,9 @@ import torch
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import ChatTTSError, ConfigError, TextError, VoiceError
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Cancellation, GenerationRequest
 from ChatTTS.model.kernels.cpu.build import BuildError
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.speaker import encode_sample
 from ChatTTS.model.tokenizer import Prompt

@@ -12,7 +12,7 @@ import torch
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, ConfigError, TextError
-from ChatTTS.model.draws import Pass
+from ChatTTS.model.random_numbers import Pass
 from ChatTTS.model.speaker import Speaker
 from ChatTTS.pipeline.results import Waveforms
 from ChatTTS.text.alignment import text_columns

@@ -24,7 +24,7 @@ from ChatTTS.model.kernels.cuda import (
     swiglu,
 )
 from ChatTTS.model.kernels.cuda.product_kernels import product_in_tiles
-from ChatTTS.model.kernels.cuda.sampling import DrawState, draw_codes, draw_codes_torch
+from ChatTTS.model.kernels.cuda.sampling import SamplingState, sample_codes, sample_codes_torch
 
 from ..support.cache_tools import in_int8
 
@@ -192,8 +192,8 @@ def _draws(ids: int, num_codebooks: int = 4) -> None:
     """Draw twice from ``ids`` ids."""
     results = []
     logits = 3 * _random(3, num_codebooks, ids, dtype=torch.float32)
-    for draw in (draw_codes, draw_codes_torch):
-        state = DrawState.zeros(3, num_codebooks, torch.device("cpu"))
+    for draw in (sample_codes, sample_codes_torch):
+        state = SamplingState.zeros(3, num_codebooks, torch.device("cpu"))
         state.temperature[1:] = 0.7
         state.top_p[:] = 0.7
         state.top_k[:] = 20

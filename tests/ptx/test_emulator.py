@@ -146,15 +146,15 @@ _ONE_OF_SEVERAL = (
     "_attend_splits",
     "_attend_tile",
     "_merge_splits",
-    "_draw_codes",
-    "draw_from_many",
+    "_sample_codes",
+    "sample_large_vocabulary",
 )
 # Keys and values that are not masked out of a fetch are those of the first block.
 _HARMLESS = ("_attend_splits", "fetch")
 # The last round of the loop has waited for all products.
 _WAITS_TWICE = ("product_in_tiles", "wait")
 # One warp reads and writes all ids of the window, and its threads are in step here.
-_IN_STEP = ("draw_from_many", "barrier")
+_IN_STEP = ("sample_large_vocabulary", "barrier")
 
 
 # At least so many lines of each scenario are noticed.

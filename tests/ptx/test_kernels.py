@@ -33,7 +33,7 @@ KERNELS = (
     "sampling",
     "step_results",
     "text_attention",
-    "text_draws",
+    "text_sampling",
 )
 
 

@@ -32,7 +32,6 @@ from triton.runtime import driver
 from triton.runtime.jit import JITFunction
 
 from ChatTTS.config import ConvNetConfig, EmbedConfig, MelConfig, VocosConfig
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.dvae import MelDecoder
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.kernels import cuda as kernels
@@ -42,7 +41,8 @@ from ChatTTS.model.kernels.cuda.products import product
 from ChatTTS.model.llama.config import LlamaShape, projections
 from ChatTTS.model.llama.weights import LayerWeights
 from ChatTTS.model.lora.adapter import Adapter, LowRank
-from ChatTTS.model.sampling import Draw
+from ChatTTS.model.random_numbers import DrawKey, Pass
+from ChatTTS.model.sampling import SamplingRow
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.synthesis.cuda_decoder import CudaStreamingDecoder
 from ChatTTS.model.synthesis.cuda_layers import cuda_layers
@@ -318,7 +318,7 @@ def _draws() -> None:
                 InferCodeParams(temperature=[1.0] * num_codebooks), num_codebooks
             )
             window = np.zeros((0, num_codebooks), dtype=np.int32)
-            draw = Draw(sampling, DrawKey(1, Pass.CODE), 0, window, vocabulary - 1)
+            draw = SamplingRow(sampling, DrawKey(1, Pass.CODE), 0, window, vocabulary - 1)
             TritonSampler()(torch.zeros(rows, num_codebooks, vocabulary), [draw] * rows)
 
 

@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from ChatTTS.core import Chat
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import (
     Cancellation,
     Delta,
@@ -21,6 +20,7 @@ from ChatTTS.model.generation import (
     GenerationRequest,
     Generator,
 )
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import code_prompt, refine_prompt
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine

@@ -38,7 +38,7 @@ KERNELS = {
     "attend_prompts": prompt_attention,
     "attend_rows": torch_references,
     "attend_text": text_attention,
-    "draw_codes": sampling,
+    "sample_codes": sampling,
     "embed_rows": torch_references,
     "product": products,
     "product_of_splits": output_product,

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import GenerationRequest
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.plan import BlockMove, SequenceData, StepPlan, StepResult, Work

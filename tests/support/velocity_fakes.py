@@ -17,10 +17,10 @@ import torch
 
 from ChatTTS.config import Config, EmbedConfig, GPTConfig
 from ChatTTS.model.devices.placement import choose_placement
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.generation import Delta, FinishReason, GenerationRequest
 from ChatTTS.model.joined import join
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.async_llm_engine import AsyncLLMEngine

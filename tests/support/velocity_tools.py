@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import FinishReason, GenerationRequest, Listener
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.block_pool import BlockPool

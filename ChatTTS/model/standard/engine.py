@@ -26,7 +26,6 @@ from ...utils.fair_lock import ComputeLock
 from ...utils.openmp import at_most
 from ...weights.tensor_file import TensorFile
 from ...weights.tensors import load_module
-from ..draws import Pass
 from ..embed import Embed
 from ..generation import (
     NOT_FINITE,
@@ -41,7 +40,8 @@ from ..llama.config import check_rotation
 from ..llama.transformers_import import importing_transformers
 from ..lora.names import Adapters, check_known
 from ..processors import PENALTY_WINDOW
-from ..sampling import Draw, draw_rows
+from ..random_numbers import Pass
+from ..sampling import SamplingRow, sample_rows
 from .attention_capture import HeadAttention
 from .lora import LlamaAdapters
 
@@ -237,7 +237,7 @@ class StandardEngine:
                 with self._adapted(batch), heads.recording():
                     hidden = self._forward(heads.model, embeds, mask, positions, cache)
                 attention = batch.attention(heads.step(mask, positions))
-            return batch.draw(self._logits(hidden, kind), self._end(kind)), hidden, attention
+            return batch.sample(self._logits(hidden, kind), self._end(kind)), hidden, attention
 
     def _adapted(self, batch: PaddedBatch) -> AbstractContextManager[None]:
         """Return a context in which each row of a batch has its adapter."""
@@ -338,7 +338,7 @@ class PaddedBatch:
             self.mask[row, start:] = 1
         self.positions = (self.mask.cumsum(dim=1) - 1).clamp_min(0)
 
-    def draw(self, logits: Tensor, end: int) -> Tensor:
+    def sample(self, logits: Tensor, end: int) -> Tensor:
         """Draw ids [B, num_codebooks] from float32 logits [B, num_codebooks, vocabulary].
 
         The ids are on the CPU.
@@ -347,10 +347,10 @@ class PaddedBatch:
             GenerationError: the logits are not finite.
         """
         rows = [
-            Draw(each.request.sampling, each.request.key, each.generated, each.window, end)
+            SamplingRow(each.request.sampling, each.request.key, each.generated, each.window, end)
             for each in self.running
         ]
-        drawn, _, finite = draw_rows(logits, rows)
+        drawn, _, finite = sample_rows(logits, rows)
         if not finite.all():
             raise GenerationError(NOT_FINITE)
         ids = drawn.cpu()

@@ -11,8 +11,8 @@ from ...errors import EngineDeadError, GenerationError
 from ...utils.device_loop import DeviceLoop
 from ...utils.locks import new_lock
 from ...utils.process_hooks import register_thread_owner
-from ..draws import DrawKey
 from ..generation import Cancellation, GenerationRequest
+from ..random_numbers import DrawKey
 from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 from .configs import EngineArgs

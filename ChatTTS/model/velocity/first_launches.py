@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ..draws import DrawKey, Pass
 from ..generation import GenerationRequest
+from ..random_numbers import DrawKey, Pass
 from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 from .configs import CacheConfig, SchedulerConfig

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..draws import Pass
 from ..embed import RowKind
 from ..generation import GenerationRequest
 from ..llama.shard import Shard
 from ..processors import PENALTY_WINDOW
-from ..sampling import Draw
+from ..random_numbers import Pass
+from ..sampling import SamplingRow
 from .plan import Work
 
 if TYPE_CHECKING:
@@ -170,14 +170,14 @@ class SequenceState:
         places[:] = ids[: len(places)]
         self.length += len(places)
 
-    def draw(self, end: int) -> Draw:
+    def sampling_row(self, end: int) -> SamplingRow:
         """Return the sampler's input for the next ids.
 
         Args:
             end: the id that ends a sequence.
         """
         start = max(self.prompt_length, self.length - PENALTY_WINDOW)
-        return Draw(
+        return SamplingRow(
             self.request.sampling,
             self.request.key,
             self.length - self.prompt_length,

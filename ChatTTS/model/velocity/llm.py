@@ -19,9 +19,9 @@ from ...config.front_ends import front_end_named
 from ...errors import ConfigError, GenerationError
 from ...params import InferCodeParams, RefineTextParams
 from ...utils.progress import progress
-from ..draws import DrawKey, Pass
 from ..generation import Delta, GenerationRequest
 from ..joined import join
+from ..random_numbers import DrawKey, Pass
 from ..sampling_params import SamplingParams
 from ..speaker import Speaker
 from ..tokenizer import Prompt, Tokenizer

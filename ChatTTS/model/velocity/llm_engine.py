@@ -14,8 +14,8 @@ import torch
 
 from ...errors import ConfigError, EngineDeadError, EngineUnavailableError
 from ..cuda.recording_thread import record_behind
-from ..draws import DrawKey, Pass
 from ..generation import NO_ATTENTION, GenerationRequest
+from ..random_numbers import DrawKey, Pass
 from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 from .configs import EngineArgs, EngineConfig

@@ -16,19 +16,19 @@ from torch import Tensor
 from ...config import Config
 from ..cuda import graphs
 from ..devices.placement import Placement
-from ..draws import Pass
 from ..embed import Embed
 from ..llama.config import LlamaShape
 from ..llama.shard import Peers, Shard
 from ..lora.adapter import Adapter
-from ..sampling import Draw
+from ..random_numbers import Pass
+from ..sampling import SamplingRow
 from ..tokenizer import Tokenizer
 from .input_batch import InputBatch
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """The result of a step's draws.
+class SamplerOutput:
+    """The draws of a step.
 
     Attributes:
         ids: int64 [rows, num_codebooks].
@@ -45,7 +45,7 @@ class Drawn:
 class Sampler(Protocol):
     """Logits to ids."""
 
-    def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
+    def __call__(self, logits: Tensor, rows: Sequence[SamplingRow]) -> SamplerOutput:
         """Draw from float32 ``logits`` [rows, num_codebooks, vocabulary]."""
         ...
 

@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ..draws import Pass
+from ..random_numbers import Pass
 from .input_batch import AttentionProbe, HeadSet, InputBatch, SequenceState
 from .loaded_model import LoadedModel
 from .plan import Pending, SequenceData, StepPlan, StepResult, Work
@@ -245,7 +245,7 @@ class EagerMachine:
         logits = heads(hiddens.to(self._head_device))
         rows, end = [], self._ends[kind]
         for state in states:
-            rows.append(state.draw(end))
+            rows.append(state.sampling_row(end))
         drawn = self._model.sampler(logits, rows)
         result = StepResult(drawn.ids, hiddens, drawn.logprobs, drawn.finite)
         return lambda: result

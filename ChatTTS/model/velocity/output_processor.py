@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..draws import Pass
 from ..generation import Delta, FinishReason, GenerationRequest
 from ..joined import join
+from ..random_numbers import Pass
 from .output import RequestOutput, mean_logprob
 from .plan import StepResult
 from .row_copies import RowCopies

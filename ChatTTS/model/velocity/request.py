@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ...config import Config, checked_heads
 from ...errors import ConfigError, GenerationError, TextError, VoiceError, shown
 from ...params import NumberRule
-from ..draws import DrawKey, Pass
 from ..generation import GenerationRequest, Listener, check_length
 from ..lora.names import check_known
+from ..random_numbers import DrawKey, Pass
 from ..sampling_params import SamplingParams
 from ..tokenizer import Prompt
 

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeAlias
 
-from ..draws import Pass
 from ..generation import NOT_FINITE, FinishReason
+from ..random_numbers import Pass
 from .block_manager import BlockSpaceManager
 from .configs import CacheConfig, SchedulerConfig
 from .metrics import SchedulerStats

@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..draws import Pass
 from ..generation import FinishReason, GenerationRequest
+from ..random_numbers import Pass
 from .plan import SequenceData
 from .prefix_cache import CachedBlock, Token
 

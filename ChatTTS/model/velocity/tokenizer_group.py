@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..draws import Pass
+from ..random_numbers import Pass
 from ..tokenizer import Prompt, Tokenizer, code_prompt, refine_prompt
 
 

@@ -18,9 +18,9 @@ from ChatTTS.errors import (
     TextError,
     VoiceError,
 )
-from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import FinishReason, GenerationRequest
 from ChatTTS.model.joined import join
+from ChatTTS.model.random_numbers import Pass
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.block_pool import BlockPool
 from ChatTTS.model.velocity.configs import CacheConfig, EngineArgs

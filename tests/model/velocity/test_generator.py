@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from ChatTTS.errors import ConfigError, EngineDeadError, GenerationError, TextError, VoiceError
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import (
     Cancellation,
     Delta,
     FinishReason,
     GenerationRequest,
 )
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.tokenizer import Prompt, Tokenizer, code_prompt
 from ChatTTS.model.velocity.generator import VelocityGenerator
 from ChatTTS.model.velocity.llm import LLM

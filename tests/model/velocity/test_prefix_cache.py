@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ChatTTS.model.draws import DrawKey, Pass
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.plan import MoveKind, StepPlan
 from ChatTTS.model.velocity.prefix_cache import BlockKey, PrefixCache

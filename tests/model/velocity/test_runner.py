@@ -17,9 +17,9 @@ from torch import Tensor
 
 import ChatTTS
 from ChatTTS.core import Chat
-from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation, Delta
 from ChatTTS.model.kernels.cpu.build import BuildError
+from ChatTTS.model.random_numbers import Pass
 from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.plan import (

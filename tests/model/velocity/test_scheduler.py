@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import FinishReason, GenerationRequest
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.velocity import scheduler as scheduler_module
 from ChatTTS.model.velocity.plan import MoveKind, StepPlan
 from ChatTTS.model.velocity.sequence import SequenceGroup, SequenceStatus

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import Listener
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.plan import MoveKind
 

@@ -14,8 +14,8 @@ from ChatTTS.audio.samples import SAMPLE_RATE
 from ChatTTS.audio.trim import speech_bounds
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.draws import Pass
 from ChatTTS.model.generation import Cancellation, FinishReason
+from ChatTTS.model.random_numbers import Pass
 from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline.fitting.learning import learn_lengths
 from ChatTTS.pipeline.lazy_value import LazyValue

@@ -40,7 +40,7 @@ inline void philox(uint32_t (&x)[4], uint32_t k0, uint32_t k1) {
   }
 }
 
-// Returns the 24 random bits of one draw; draws.py describes the counter.
+// Returns the 24 random bits of one draw; random_numbers.py describes the counter.
 inline int64_t random_bits(const NativeDraw& draw, int codebook) {
   uint32_t x[4] = {uint32_t(draw.position), draw.stream | uint32_t(codebook / 4), draw.sample,
                    draw.utterance};

@@ -1,7 +1,7 @@
-"""The random numbers of :mod:`ChatTTS.model.draws` on the device, equal bit for bit.
+"""The random numbers of :mod:`ChatTTS.model.random_numbers` on the device, equal bit for bit.
 
 The generator is Philox-4x32-10 (Salmon et al. 2011). The reference is
-:func:`ChatTTS.model.draws.random_bits`.
+:func:`ChatTTS.model.random_numbers.random_bits`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Draws of a step in one launch, with one program for each row and codebook.
+"""Sampling of a step in one launch, with one program for each row and codebook.
 
 The kernels apply the steps of :mod:`ChatTTS.model.sampling` in the order given there, and draw
 equal ids. Their torch reference calls that module. The kernel of this module holds all logits of a
-codebook in registers; ``text_draws.py`` has that of larger vocabularies. The bisection of
-``draw_rules.py`` usually takes 10 to 20 rounds here; a compiled sort takes 55 exchanges for 1024
-ids.
+codebook in registers; ``text_sampling.py`` has that of larger vocabularies. The bisection of
+``sampling_rules.py`` usually takes 10 to 20 rounds here; a compiled sort takes 55 exchanges for
+1024 ids.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ...draws import key_words, philox
 from ...processors import MIN_KEPT, PENALTY_WINDOW, count_repetitions
-from ...sampling import Draw, SamplingTensors, draw_ids
-from .draw_rules import (
+from ...random_numbers import key_words, philox
+from ...sampling import SamplingRow, SamplingTensors, sample_ids
+from .launching import launcher
+from .sampling_rules import (
     COUNTED_BITS,
     UNIT,
+    apply_penalty,
+    apply_temperature,
     bounded,
     drawn_share,
-    heated,
     lowest_kept,
     most_dropped,
     ordered,
-    penalised,
     weights_of,
 )
-from .launching import launcher
-from .text_draws import draw_from_many
+from .text_sampling import sample_large_vocabulary
 
 # Ids that a program of the large kernel looks at together.
 _PART = 2048
 
 
 @dataclass(frozen=True)
-class DrawState:
+class SamplingState:
     """The settings and the history of every sequence, on the device; all tensors are contiguous.
 
     Attributes:
@@ -69,7 +69,7 @@ class DrawState:
     window: Tensor
 
     @classmethod
-    def zeros(cls, rows: int, num_codebooks: int, device: torch.device) -> DrawState:
+    def zeros(cls, rows: int, num_codebooks: int, device: torch.device) -> SamplingState:
         """Return the state of unused rows: greedy, without a penalty or a history."""
 
         def whole(*size: int) -> Tensor:
@@ -90,8 +90,8 @@ class DrawState:
         )
 
 
-def pack_draws(rows: Sequence[Draw], num_codebooks: int) -> dict[str, NDArray[Any]]:
-    """Return the fields of a :class:`DrawState` for ``rows`` by name, as host arrays.
+def pack_sampling(rows: Sequence[SamplingRow], num_codebooks: int) -> dict[str, NDArray[Any]]:
+    """Return the fields of a :class:`SamplingState` for ``rows`` by name, as host arrays.
 
     The end id is not included: all rows of a model share it.
     """
@@ -120,9 +120,9 @@ def pack_draws(rows: Sequence[Draw], num_codebooks: int) -> dict[str, NDArray[An
     }
 
 
-def draw_codes(
+def sample_codes(
     logits: Tensor,
-    state: DrawState,
+    state: SamplingState,
     end: int,
     ids: Tensor,
     logprobs: Tensor,
@@ -171,12 +171,12 @@ def draw_codes(
         # window before another has read it, since no sum crosses warps.
         warps = 1 if block <= 32 else 4
         sizes = num_codebooks, vocabulary, block
-        launcher(_draw_codes, (rows, num_codebooks))(*given, *sizes, *rules, num_warps=warps)
+        launcher(_sample_codes, (rows, num_codebooks))(*given, *sizes, *rules, num_warps=warps)
         return
     padded = triton.cdiv(vocabulary, _PART) * _PART
     changed = logits.new_empty(rows, num_codebooks, padded)
     nearby = ids.new_empty(rows, num_codebooks, 2**COUNTED_BITS)
-    launcher(draw_from_many, (rows, num_codebooks))(
+    launcher(sample_large_vocabulary, (rows, num_codebooks))(
         *given,
         changed,
         nearby,
@@ -190,23 +190,23 @@ def draw_codes(
     )
 
 
-def draw_codes_torch(
+def sample_codes_torch(
     logits: Tensor,
-    state: DrawState,
+    state: SamplingState,
     end: int,
     ids: Tensor,
     logprobs: Tensor,
     finite: Tensor,
     slots: Tensor | None = None,
 ) -> None:
-    """Compute :func:`draw_codes` with operators of torch."""
+    """Compute :func:`sample_codes` with operators of torch."""
     rows, num_codebooks, vocabulary = logits.shape
     at = torch.arange(rows, device=logits.device) if slots is None else slots
     window = state.window[at].transpose(1, 2).long()  # [rows, num_codebooks, 16]
     counts = count_repetitions(window, vocabulary).long()
     powers = state.penalties[at].unsqueeze(1).expand(-1, num_codebooks, -1)
     number = state.generated[at]
-    drawn, logprobs[at], sound = draw_ids(
+    drawn, logprobs[at], sound = sample_ids(
         logits,
         SamplingTensors(
             state.temperature[at].unsqueeze(-1),
@@ -222,10 +222,10 @@ def draw_codes_torch(
 
 
 def random_bits_of(words: Tensor, positions: Tensor, num_codebooks: int) -> Tensor:
-    """Return what :func:`~ChatTTS.model.draws.random_bits` returns, on the device.
+    """Return what :func:`~ChatTTS.model.random_numbers.random_bits` returns, on the device.
 
     Args:
-        words: int32 [rows, 5], bit patterns of a draw's key; see :class:`DrawState`.
+        words: int32 [rows, 5], bit patterns of a draw's key; see :class:`SamplingState`.
         positions: int32 [rows].
         num_codebooks: of a row.
     """
@@ -236,7 +236,7 @@ def random_bits_of(words: Tensor, positions: Tensor, num_codebooks: int) -> Tens
 
 
 @triton.jit(do_not_specialize=["end"])
-def _draw_codes(
+def _sample_codes(
     logits: tl.tensor,
     temperatures: tl.tensor,
     top_ps: tl.tensor,
@@ -288,7 +288,7 @@ def _draw_codes(
         lately = tl.load(windows + (own * history + slot) * num_codebooks + codebook)
         counts += (tokens == lately).to(tl.int32)
     factor = tl.load(penalties + own * (history + 1) + counts)
-    x = bounded(penalised(heated(plain, temperature), factor))
+    x = bounded(apply_penalty(apply_temperature(plain, temperature), factor))
     masked = tl.where(real, x, float("-inf"))
     weights = weights_of(masked, tl.max(masked, axis=0), unit)
     keys = (ordered(x) << counted_bits) + tokens

@@ -21,20 +21,20 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ChatTTS.model.draws import DrawKey, Pass, random_bits
 from ChatTTS.model.kernels.cuda.philox import uniform_bits
 from ChatTTS.model.kernels.cuda.sampling import (
-    DrawState,
-    draw_codes,
-    draw_codes_torch,
-    pack_draws,
+    SamplingState,
+    pack_sampling,
     random_bits_of,
+    sample_codes,
+    sample_codes_torch,
 )
-from ChatTTS.model.sampling import Draw
+from ChatTTS.model.random_numbers import DrawKey, Pass, random_bits
+from ChatTTS.model.sampling import SamplingRow
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.velocity.backends.torch.sampler import TorchSampler
 
-from ....support.draw_cases import PLAIN, ZERO_SEED, make_key, make_rows
+from ....support.sampling_cases import PLAIN, ZERO_SEED, make_key, make_rows
 
 CODE = (4, 626)
 
@@ -47,10 +47,10 @@ def _quiet_interpreter() -> Iterator[None]:
         yield
 
 
-def make_state(rows: list[Draw], num_codebooks: int = 4) -> DrawState:
-    packed = pack_draws(rows, num_codebooks)
-    state = DrawState.zeros(len(rows), num_codebooks, DEVICE)
-    assert set(packed) == {field.name for field in fields(DrawState)}
+def make_state(rows: list[SamplingRow], num_codebooks: int = 4) -> SamplingState:
+    packed = pack_sampling(rows, num_codebooks)
+    state = SamplingState.zeros(len(rows), num_codebooks, DEVICE)
+    assert set(packed) == {field.name for field in fields(SamplingState)}
     for name, values in packed.items():
         place: Tensor = getattr(state, name)
         assert place.shape == values.shape
@@ -58,13 +58,13 @@ def make_state(rows: list[Draw], num_codebooks: int = 4) -> DrawState:
     return state
 
 
-def draw(logits: Tensor, state: DrawState, end: int) -> tuple[Tensor, Tensor, Tensor]:
+def draw(logits: Tensor, state: SamplingState, end: int) -> tuple[Tensor, Tensor, Tensor]:
     """Draw; return ids, log-probabilities and the flags of finite rows, on the CPU."""
     rows, num_codebooks, _ = logits.shape
     ids = torch.full((rows, num_codebooks), -7, dtype=torch.int32, device=DEVICE)
     logprobs = torch.full((rows, num_codebooks), math.nan, device=DEVICE)
     finite = torch.full((rows,), 7, dtype=torch.uint8, device=DEVICE)
-    draw_codes(logits.to(DEVICE), state, end, ids, logprobs, finite)
+    sample_codes(logits.to(DEVICE), state, end, ids, logprobs, finite)
     return ids.cpu(), logprobs.cpu(), finite.cpu()
 
 
@@ -98,7 +98,7 @@ def test_random_numbers_are_the_hosts_bit_for_bit() -> None:
     ]
     keys = extremes + [make_key(rng) for _ in range(14)]
     positions = [0, 2**31 - 1, 1, *rng.integers(0, 4096, 14).tolist()]
-    rows = [Draw(PLAIN, key, at, none, 5) for key, at in zip(keys, positions, strict=True)]
+    rows = [SamplingRow(PLAIN, key, at, none, 5) for key, at in zip(keys, positions, strict=True)]
     state = make_state(rows)
     found = torch.empty(len(rows), 6, dtype=torch.int64, device=DEVICE)
     _draw_bits[(len(rows), 6)](state.words, state.generated, found, 6)
@@ -119,17 +119,17 @@ def test_the_twin_does_all_that_the_kernel_does(count: int, form: tuple[int, int
     found, expected = make_state(rows, form[0]), make_state(rows, form[0])
     outputs = draw(logits, found, rows[0].end)
     given = [torch.empty_like(output, device=DEVICE) for output in outputs]
-    draw_codes_torch(logits, expected, rows[0].end, *given)
+    sample_codes_torch(logits, expected, rows[0].end, *given)
     ids, logprobs, finite = (output.cpu() for output in given)
     assert outputs[0].equal(ids)
     assert outputs[2].equal(finite)
     torch.testing.assert_close(outputs[1][finite.bool()], logprobs[finite.bool()])
-    for field in fields(DrawState):
+    for field in fields(SamplingState):
         assert getattr(found, field.name).equal(getattr(expected, field.name)), field.name
 
 
 @pytest.mark.parametrize("form", [CODE, (2, 1100)])  # one kernel each
-@pytest.mark.parametrize("way", [draw_codes, draw_codes_torch])
+@pytest.mark.parametrize("way", [sample_codes, sample_codes_torch])
 def test_a_row_draws_with_the_state_at_its_slot(
     way: Callable[..., None], form: tuple[int, int]
 ) -> None:
@@ -143,12 +143,12 @@ def test_a_row_draws_with_the_state_at_its_slot(
         return whole.index_copy_(0, slots.long(), values.to(DEVICE))
 
     before = make_state(rows, form[0])
-    state = DrawState(*(spread(getattr(before, field.name), 3) for field in fields(before)))
+    state = SamplingState(*(spread(getattr(before, field.name), 3) for field in fields(before)))
     outputs = [spread(torch.zeros_like(each), 7) for each in expected]
     way(logits.to(DEVICE), state, rows[0].end, *outputs, slots)
     for found, own in zip(outputs, expected, strict=True):
         torch.testing.assert_close(found, spread(own, 7))
-    for field in fields(DrawState):
+    for field in fields(SamplingState):
         assert getattr(state, field.name).equal(spread(getattr(in_order, field.name), 3))
 
 
@@ -157,7 +157,8 @@ def test_a_row_draws_with_the_state_at_its_slot(
 def test_an_id_goes_into_the_window_and_nothing_else_changes(size: int) -> None:
     """Twenty steps on the device draw the ids of twenty calls of the reference."""
     sampling = SamplingParams((0.7, 0.0), 0.9, 20, 1.4, 4, 100)
-    row = Draw(sampling, make_key(np.random.default_rng(9)), 0, np.zeros((0, 2), np.int32), 5)
+    key = make_key(np.random.default_rng(9))
+    row = SamplingRow(sampling, key, 0, np.zeros((0, 2), np.int32), 5)
     state = make_state([row], 2)
     before = {field.name: getattr(state, field.name).clone() for field in fields(state)}
     logits, _ = make_rows(9, 1, (2, size))
@@ -173,7 +174,7 @@ def test_an_id_goes_into_the_window_and_nothing_else_changes(size: int) -> None:
     assert state.window[0].tolist() == [newest[slot] for slot in range(16)]
     assert state.generated.tolist() == [20]
     # A sequence that returns after a preemption is packed into its earlier places.
-    packed = pack_draws([replace(row, position=20, window=past[-16:])], 2)
+    packed = pack_sampling([replace(row, position=20, window=past[-16:])], 2)
     assert packed["window"].tolist() == state.window.tolist()
     unchanged = set(before) - {"window", "generated"}
     assert all(getattr(state, name).equal(before[name]) for name in unchanged)
@@ -184,20 +185,21 @@ def test_more_rows_of_state_than_of_logits() -> None:
     state = make_state(rows)
     ids, _, _ = draw(logits[:1], state, rows[0].end)
     assert ids.tolist() == TorchSampler()(logits[:1], rows[:1]).ids.tolist()
-    packed = torch.from_numpy(pack_draws(rows, 4)["window"])
+    packed = torch.from_numpy(pack_sampling(rows, 4)["window"])
     assert state.window[1:].cpu().equal(packed[1:])
 
 
 def test_rows_of_no_sequence_draw_something() -> None:
-    state = DrawState.zeros(2, 4, DEVICE)
+    state = SamplingState.zeros(2, 4, DEVICE)
     logits, _ = make_rows(11, 2, CODE)
     ids, _, finite = draw(logits, state, end=5)
     assert ids.tolist() == logits.argmax(dim=-1).tolist()
     assert finite.tolist() == [1, 1]
 
 
-@pytest.mark.parametrize("draw", [draw_codes, draw_codes_torch])
+@pytest.mark.parametrize("draw", [sample_codes, sample_codes_torch])
 def test_each_draw_reads_every_setting(draw: Callable[..., object]) -> None:
     """A new sampling rule has a place in the refine pass on a GPU as well."""
     source = getsource(draw)
-    assert [field.name for field in fields(DrawState) if f"state.{field.name}" not in source] == []
+    names = [field.name for field in fields(SamplingState)]
+    assert [name for name in names if f"state.{name}" not in source] == []

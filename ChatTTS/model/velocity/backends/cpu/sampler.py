@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from ....draws import key_words
 from ....kernels.cpu.library import DRAW, Team, addresses
-from ....sampling import Draw
-from ...loaded_model import Drawn
+from ....random_numbers import key_words
+from ....sampling import SamplingRow
+from ...loaded_model import SamplerOutput
 
 
 class NativeSampler:
@@ -24,7 +24,7 @@ class NativeSampler:
     def __init__(self, team: Team) -> None:
         self._team = team
 
-    def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
+    def __call__(self, logits: Tensor, rows: Sequence[SamplingRow]) -> SamplerOutput:
         logits = logits.contiguous()
         n, num_codebooks, size = logits.shape
         windows = addresses(*[row.window for row in rows])
@@ -45,10 +45,10 @@ class NativeSampler:
         )
         finite = np.logical_and.reduce(ids >= 0, axis=1)
         means = np.add.reduce(logprobs, axis=1) / np.float32(num_codebooks)
-        return Drawn(np.maximum(ids, 0).astype(np.int64), means, finite)
+        return SamplerOutput(np.maximum(ids, 0).astype(np.int64), means, finite)
 
 
-def _record(row: Draw, window: int) -> tuple[object, ...]:
+def _record(row: SamplingRow, window: int) -> tuple[object, ...]:
     """Return a row as ``NativeDraw``; the temperature is given for each codebook instead.
 
     Args:

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from ....cuda.failures import patience, wait_for
 from ....cuda.graphs import Recorder
-from ....draws import Pass
 from ....embed import Embed, RowKind
-from ....kernels.cuda.sampling import DrawState, draw_codes, pack_draws
+from ....kernels.cuda.sampling import SamplingState, pack_sampling, sample_codes
 from ....kernels.cuda.step_results import result_width, store_results
+from ....random_numbers import Pass
 from ...input_batch import SequenceState
 from ...layers import Llama
 from ...plan import Pending, StepResult, Work
@@ -82,7 +82,7 @@ class DecodeSteps:
         self._kinds = torch.zeros(slots, dtype=torch.uint8, device=device)
         self._vectors = torch.zeros(slots, embed.code.weight.shape[1], **real)
         self._ids = torch.zeros(slots, num_codebooks, **whole)
-        self._state = DrawState.zeros(slots, self._drawn_width, device)
+        self._state = SamplingState.zeros(slots, self._drawn_width, device)
         self._drawn = self._ids if self._is_code else torch.zeros(slots, 1, **whole)
         self._logprobs = torch.zeros(slots, self._drawn_width, **real)
         self._finite = torch.zeros(slots, dtype=torch.uint8, device=device)
@@ -119,7 +119,7 @@ class DecodeSteps:
         )
         self._inputs = SlotRows(
             {"kinds": self._kinds, "ids": self._ids, "vectors": self._vectors}
-            | {each.name: getattr(self._state, each.name) for each in fields(DrawState)}
+            | {each.name: getattr(self._state, each.name) for each in fields(SamplingState)}
         )
         self._table_rows = SlotRows({"tables": self._tables})
         # For each slot, the block table that the device has.
@@ -283,7 +283,7 @@ class DecodeSteps:
             "kinds": np.array(kinds),
             "ids": ids,
             "vectors": vectors,
-            **pack_draws([state.draw(self._end) for state in states], self._drawn_width),
+            **pack_sampling([state.sampling_row(self._end) for state in states], self._drawn_width),
         }
 
     def _update(self, tables: Mapping[int, tuple[int, ...]]) -> None:
@@ -306,7 +306,7 @@ class DecodeSteps:
         hiddens = llama.normed(llama.apply_layers(x, places, self._pool, kept, adapter_of))
         heads = self._embed.code_logits if self._is_code else self._embed.text_logits
         logits = heads(hiddens).contiguous()
-        draw_codes(logits, self._state, self._end, *drawn, slots)
+        sample_codes(logits, self._state, self._end, *drawn, slots)
         store_results(
             hiddens,
             *drawn,

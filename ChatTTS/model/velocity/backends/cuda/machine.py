@@ -22,8 +22,8 @@ from ....cuda.failures import patience, wait_for
 from ....cuda.graphs import Recorder
 from ....cuda.support import on_device
 from ....devices.tf32 import ieee_float32
-from ....draws import Pass
 from ....kernels.cuda.launching import compile_all
+from ....random_numbers import Pass
 from ...configs import SchedulerConfig
 from ...input_batch import InputBatch, SequenceState
 from ...layers import Llama

@@ -9,19 +9,19 @@ import torch
 from torch import Tensor
 
 from ....cuda.failures import on_host
-from ....kernels.cuda.sampling import DrawState, draw_codes, pack_draws
-from ....sampling import Draw
-from ...loaded_model import Drawn
+from ....kernels.cuda.sampling import SamplingState, pack_sampling, sample_codes
+from ....sampling import SamplingRow
+from ...loaded_model import SamplerOutput
 
 
 class TritonSampler:
     """See :class:`~ChatTTS.model.velocity.loaded_model.Sampler`."""
 
-    def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
+    def __call__(self, logits: Tensor, rows: Sequence[SamplingRow]) -> SamplerOutput:
         count, num_codebooks, _ = logits.shape
         device = logits.device
-        packed = pack_draws(rows, num_codebooks)
-        state = DrawState(
+        packed = pack_sampling(rows, num_codebooks)
+        state = SamplingState(
             **{name: torch.from_numpy(values).to(device) for name, values in packed.items()}
         )
         whole: dict[str, Any] = {"dtype": torch.int32, "device": device}
@@ -29,8 +29,8 @@ class TritonSampler:
         logprobs = torch.empty(count, num_codebooks, dtype=torch.float32, device=device)
         finite = torch.empty(count, dtype=torch.uint8, device=device)
         # All rows of a pass have one end.
-        draw_codes(logits.contiguous(), state, rows[0].end, ids, logprobs, finite)
-        return Drawn(
+        sample_codes(logits.contiguous(), state, rows[0].end, ids, logprobs, finite)
+        return SamplerOutput(
             on_host(ids).numpy().astype("int64"),
             logprobs.mean(dim=1).cpu().numpy(),
             finite.bool().cpu().numpy(),

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from ....sampling import Draw, draw_rows
-from ...loaded_model import Drawn
+from ....sampling import SamplingRow, sample_rows
+from ...loaded_model import SamplerOutput
 
 
 class TorchSampler:
     """The reference, on any device."""
 
-    def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
-        ids, logprobs, finite = draw_rows(logits, rows)
-        return Drawn(ids.cpu().numpy(), logprobs.mean(dim=1).cpu().numpy(), finite.cpu().numpy())
+    def __call__(self, logits: Tensor, rows: Sequence[SamplingRow]) -> SamplerOutput:
+        ids, logprobs, finite = sample_rows(logits, rows)
+        return SamplerOutput(
+            ids.cpu().numpy(), logprobs.mean(dim=1).cpu().numpy(), finite.cpu().numpy()
+        )

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ....draws import DrawKey, Pass
 from ....generation import GenerationRequest, Listener
+from ....random_numbers import DrawKey, Pass
 from ....sampling_params import SamplingParams
 from ....tokenizer import Prompt
 from ...configs import CacheConfig, EngineConfig, ModelConfig, ParallelConfig, SchedulerConfig

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from benchmarks.common.random_adapter import save_adapter
 from ChatTTS.model.cuda import graphs
-from ChatTTS.model.draws import Pass
 from ChatTTS.model.llama.config import LlamaShape
 from ChatTTS.model.llama.weights import LlamaFile
+from ChatTTS.model.random_numbers import Pass
 from ChatTTS.model.velocity import model_loader
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.layers import Llama

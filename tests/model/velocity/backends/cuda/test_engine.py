@@ -14,8 +14,8 @@ from torch import nn
 
 from ChatTTS.core import Chat
 from ChatTTS.model.cuda import graphs
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import GenerationRequest
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs

@@ -14,7 +14,7 @@ import torch
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.cuda import recording_thread
-from ChatTTS.model.draws import Pass
+from ChatTTS.model.random_numbers import Pass
 from ChatTTS.model.velocity.worker import Worker
 
 from .....support.recorder_tools import EagerRecorder

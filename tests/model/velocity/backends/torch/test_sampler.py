@@ -20,18 +20,18 @@ import torch
 from torch import Tensor
 
 from ChatTTS.config import EmbedConfig
-from ChatTTS.model.draws import DrawKey, Pass, random_bits
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.generation import GenerationRequest
-from ChatTTS.model.sampling import Draw
+from ChatTTS.model.random_numbers import DrawKey, Pass, random_bits
+from ChatTTS.model.sampling import SamplingRow
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.standard.engine import PaddedBatch
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.backends.cpu.sampler import NativeSampler
 from ChatTTS.model.velocity.backends.torch.sampler import TorchSampler
-from ChatTTS.model.velocity.loaded_model import Drawn, Sampler
+from ChatTTS.model.velocity.loaded_model import Sampler, SamplerOutput
 
-from .....support.draw_cases import PLAIN, ZERO_SEED, make_rows
+from .....support.sampling_cases import PLAIN, ZERO_SEED, make_rows
 from .....support.velocity_models import make_team
 
 CODE, TEXT = (4, 626), (1, 400)
@@ -64,7 +64,7 @@ class TritonOnDevice:
 
         self._sampler = TritonSampler()
 
-    def __call__(self, logits: Tensor, rows: Sequence[Draw]) -> Drawn:
+    def __call__(self, logits: Tensor, rows: Sequence[SamplingRow]) -> SamplerOutput:
         with warnings.catch_warnings():
             # NumPy, on which the interpreter computes, warns of every overflow and NaN.
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -98,7 +98,7 @@ def native() -> Sampler:
     return make_subject("native").sampler
 
 
-def with_settings(rows: list[Draw], **settings: Any) -> list[Draw]:
+def with_settings(rows: list[SamplingRow], **settings: Any) -> list[SamplingRow]:
     """Return rows with plain settings, except their first ids and the settings that are given."""
     return [
         replace(row, sampling=replace(PLAIN, min_new=row.sampling.min_new, **settings))
@@ -106,7 +106,7 @@ def with_settings(rows: list[Draw], **settings: Any) -> list[Draw]:
     ]
 
 
-def assert_same(found: Drawn, expected: Drawn, rtol: float = 0) -> None:
+def assert_same(found: SamplerOutput, expected: SamplerOutput, rtol: float = 0) -> None:
     assert found.ids.dtype == np.int64
     assert found.finite.tolist() == expected.finite.tolist()
     sound = expected.finite
@@ -115,8 +115,8 @@ def assert_same(found: Drawn, expected: Drawn, rtol: float = 0) -> None:
 
 
 def assert_like_the_reference(
-    subject: Subject, logits: Tensor, rows: list[Draw], rtol: float = 0
-) -> Drawn:
+    subject: Subject, logits: Tensor, rows: list[SamplingRow], rtol: float = 0
+) -> SamplerOutput:
     """Draw, check the draws against the reference, and return them."""
     found, expected = subject.sampler(logits, rows), TorchSampler()(logits, rows)
     assert expected.finite.all()
@@ -180,7 +180,7 @@ def test_draws_of_the_standard_path(subject: Subject, form: tuple[int, int]) -> 
         batch = PaddedBatch(dict(enumerate(requests)), embed, 10_000)
         for state, row in zip(batch.running, rows, strict=True):
             state.generated, state.window = row.position, row.window[:, :num_codebooks]
-        expected = batch.draw(logits, size - 1).numpy()
+        expected = batch.sample(logits, size - 1).numpy()
         assert subject.sampler(logits, rows).ids.tolist() == expected.tolist()
 
 
@@ -203,7 +203,7 @@ def test_equal_ids_whose_sum_is_the_limit_are_kept_alike(kernel: Subject) -> Non
     for size, top_p in ((10, 0.3), (25, 0.36), (40, 0.175)):
         sampling = replace(PLAIN, temperature=(1.0,), top_p=top_p)
         keys = [DrawKey(seed, Pass.REFINE) for seed in range(kernel.few(40, 6))]
-        rows = [Draw(sampling, key, 0, none, size) for key in keys]
+        rows = [SamplingRow(sampling, key, 0, none, size) for key in keys]
         assert_like_the_reference(kernel, torch.zeros(len(rows), 1, size), rows)
 
 
@@ -279,7 +279,7 @@ def test_the_number_zero_takes_no_impossible_id(subject: Subject, temperature: f
     assert random_bits([key], [0], 4)[0, 3] == 0
     logits = torch.linspace(0, 300, 626).expand(1, 4, 626)
     sampling = replace(PLAIN, temperature=(temperature,) * 4)
-    rows = [Draw(sampling, key, 0, np.zeros((0, 4), dtype=np.int32), 625)]
+    rows = [SamplingRow(sampling, key, 0, np.zeros((0, 4), dtype=np.int32), 625)]
     # What single precision can tell from nothing lies within e^-104.
     least = 625 - 104 * temperature / (300 / 625) - 1
     assert subject.sampler(logits, rows).ids[0, 3] >= least
@@ -333,7 +333,7 @@ def test_exponentials_are_right_to_single_precision(native: Sampler) -> None:
     distances = torch.linspace(0, 30, 4000)
     logits = torch.stack([torch.zeros(4000), -distances], dim=-1).unsqueeze(1)
     sampling = SamplingParams((0.0,), 1.0, 1, 1.0, 0, 10)
-    row = Draw(sampling, DrawKey(0, Pass.REFINE), 0, np.zeros((0, 1), dtype=np.int32), 0)
+    row = SamplingRow(sampling, DrawKey(0, Pass.REFINE), 0, np.zeros((0, 1), dtype=np.int32), 0)
     found = native(logits, [row] * 4000).logprobs.astype(np.float64)
     expected = -np.log1p(np.exp(-distances.double().numpy()))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1.5e-7)
@@ -342,7 +342,7 @@ def test_exponentials_are_right_to_single_precision(native: Sampler) -> None:
 def test_every_lane_of_a_vector_counts(native: Sampler) -> None:
     """Vocabulary sizes around whole vectors."""
     sampling = SamplingParams((0.0,), 1.0, 1, 1.0, 0, 10)
-    row = Draw(sampling, DrawKey(0, Pass.REFINE), 0, np.zeros((0, 1), dtype=np.int32), 0)
+    row = SamplingRow(sampling, DrawKey(0, Pass.REFINE), 0, np.zeros((0, 1), dtype=np.int32), 0)
     generator = torch.Generator().manual_seed(0)
     for size in range(3, 70):
         logits = torch.randn(1, 1, size, generator=generator) * 3

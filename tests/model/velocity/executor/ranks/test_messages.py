@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
-from ChatTTS.model.draws import DrawKey, Pass
 from ChatTTS.model.generation import GenerationRequest, Listener
+from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs

@@ -1,4 +1,4 @@
-"""The steps of :mod:`ChatTTS.model.sampling` that the kernels of draws are made of.
+"""The steps of :mod:`ChatTTS.model.sampling` that the sampling kernels are made of.
 
 There is no sort. Ids are ordered by unique keys: the bits of the logit, then the id. The lowest key
 that is kept is found by bisection. This works because the higher a bound is, the less likely top-p
@@ -20,13 +20,13 @@ COUNTED_BITS = 10
 
 
 @triton.jit
-def heated(plain: tl.tensor, temperature: tl.tensor) -> tl.tensor:
+def apply_temperature(plain: tl.tensor, temperature: tl.tensor) -> tl.tensor:
     """Return logits after temperature; 0 is greedy, which changes none."""
     return tl.div_rn(plain, tl.where(temperature == 0.0, 1.0, temperature))
 
 
 @triton.jit
-def penalised(x: tl.tensor, factor: tl.tensor) -> tl.tensor:
+def apply_penalty(x: tl.tensor, factor: tl.tensor) -> tl.tensor:
     """Return logits after repetition penalty: ``factor`` is its power by the id's repetitions."""
     return tl.where(x > 0.0, tl.div_rn(x, factor), x * factor)
 

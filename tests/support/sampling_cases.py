@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ChatTTS.model.draws import DrawKey, Pass
-from ChatTTS.model.sampling import Draw
+from ChatTTS.model.random_numbers import DrawKey, Pass
+from ChatTTS.model.sampling import SamplingRow
 from ChatTTS.model.sampling_params import SamplingParams
 
 TEMPERATURES = (0.0, 1e-12, 0.3, 0.7, 1.0, 5.0)
@@ -31,7 +31,7 @@ def make_key(rng: np.random.Generator) -> DrawKey:
 
 def make_rows(
     seed: int, count: int, form: tuple[int, int], history: int | None = None
-) -> tuple[Tensor, list[Draw]]:
+) -> tuple[Tensor, list[SamplingRow]]:
     """Make logits [count, num_codebooks, vocabulary] and rows with various settings and one end id.
 
     The end is probable, so that forbidding it makes a difference.
@@ -64,5 +64,5 @@ def make_rows(
             min_new=int(rng.integers(0, 60)),
             max_new=100,
         )
-        rows.append(Draw(sampling, make_key(rng), int(rng.integers(0, 60)), window, end))
+        rows.append(SamplingRow(sampling, make_key(rng), int(rng.integers(0, 60)), window, end))
     return torch.from_numpy(logits), rows

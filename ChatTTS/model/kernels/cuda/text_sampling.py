@@ -1,4 +1,4 @@
-"""The kernel of draws from a large vocabulary, such as that of texts.
+"""The sampling kernel of a large vocabulary, such as that of texts.
 
 One program draws from all logits of a row and codebook, so no bit depends on other rows. It reads
 them in parts, several times; they stay in the cache of its multiprocessor. Three or four readings
@@ -11,21 +11,21 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from .draw_rules import (
+from .sampling_rules import (
+    apply_penalty,
+    apply_temperature,
     bounded,
     drawn_share,
-    heated,
     lowest_kept,
     may_drop,
     most_dropped,
     ordered,
-    penalised,
     weights_of,
 )
 
 
 @triton.jit(do_not_specialize=["end"])
-def draw_from_many(
+def sample_large_vocabulary(
     logits: tl.tensor,
     temperatures: tl.tensor,
     top_ps: tl.tensor,
@@ -52,7 +52,7 @@ def draw_from_many(
     history: tl.constexpr,
     min_kept: tl.constexpr,
 ) -> None:
-    """Draw an id for a row and codebook; ``draw_codes`` says what most arguments are.
+    """Draw an id for a row and codebook; ``sample_codes`` says what most arguments are.
 
     Args:
         changed: float32 [rows, num_codebooks, padded], takes the processed logits.
@@ -88,7 +88,7 @@ def draw_from_many(
     for start in range(0, padded, part):
         tokens = start + places
         plain = tl.load(logits + tokens, mask=tokens < known, other=0.0)
-        tl.store(changed + tokens, heated(plain, temperature))
+        tl.store(changed + tokens, apply_temperature(plain, temperature))
     # The penalty changes a few ids, which other threads have written.
     recent = tl.load(windows + (own * history + tl.arange(0, history)) * num_codebooks + codebook)
     repeats = tl.sum((recent[:, None] == recent[None, :]).to(tl.int32), axis=1)
@@ -96,7 +96,7 @@ def draw_from_many(
     tl.debug_barrier()
     of_recent = tl.load(changed + recent, mask=recent >= 0, other=0.0)
     tl.debug_barrier()
-    tl.store(changed + recent, penalised(of_recent, factor), mask=recent >= 0)
+    tl.store(changed + recent, apply_penalty(of_recent, factor), mask=recent >= 0)
     tl.debug_barrier()
 
     may_end = number >= tl.load(min_news + own)

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from ChatTTS.model.velocity.backends.cuda.sampler import TritonSampler
 from ChatTTS.model.velocity.backends.torch.sampler import TorchSampler
-from ChatTTS.model.velocity.loaded_model import Drawn
+from ChatTTS.model.velocity.loaded_model import SamplerOutput
 
-from ....support.draw_cases import PLAIN, make_rows
+from ....support.sampling_cases import PLAIN, make_rows
 
 # Ids of one whole part and of most of another one.
 MANY = (1, 3800)
@@ -34,7 +34,7 @@ def _quiet_interpreter() -> Iterator[None]:
         yield
 
 
-def assert_same(found: Drawn, expected: Drawn) -> None:
+def assert_same(found: SamplerOutput, expected: SamplerOutput) -> None:
     assert found.finite.tolist() == expected.finite.tolist()
     assert found.ids.tolist() == expected.ids.tolist()
     np.testing.assert_allclose(found.logprobs, expected.logprobs, rtol=1e-5, atol=1e-4)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.draws import DrawKey, Pass, philox, random_bits
 from ChatTTS.model.generation import Listener
+from ChatTTS.model.random_numbers import DrawKey, Pass, philox, random_bits
 
 # Known answers of Philox-4x32-10 from the authors' Random123 distribution.
 ONES = " ".join(["ffffffff"] * 4)

@@ -15,7 +15,7 @@ from ..checkpoints.assets import AssetFolder
 from ..config import Config
 from ..config.front_ends import front_end_named
 from ..errors import AssetError, ConfigError, VoiceError
-from ..model.cuda.recording_thread import record_behind
+from ..model.cuda.capture_thread import capture_in_background
 from ..model.cuda.support import must_fit
 from ..model.devices.placement import Placement
 from ..model.dvae import DVAE, MelDecoder
@@ -112,8 +112,8 @@ def load_model(
     )
     if coef is not None and coef != model.coef:
         logger.warning("the given coef differs from the checkpoint's own, which is used")
-    # Now, since a thread that records holds up the rest of a load.
-    record_behind(model.recordables)
+    # Now, since a thread that captures holds up the rest of a load.
+    capture_in_background(model.capturables)
     return model
 
 

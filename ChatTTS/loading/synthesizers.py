@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 
 from ..errors import ConfigError
-from ..model.cuda.graphs import CudaRecorder
+from ..model.cuda.graphs import CudaGraphCapturer
 from ..model.cuda.support import why_no_kernels
 from ..model.devices.placement import Placement
 from ..model.dvae import DVAE, MelDecoder
@@ -44,7 +44,7 @@ def load_synthesizers(
 ) -> tuple[Synthesizer, Synthesizer]:
     """Return the synthesizers of hidden states and of codes.
 
-    They are recorded on CUDA. On a CPU they use the kernels beside velocity, where these work.
+    They are captured on CUDA. On a CPU they use the kernels beside velocity, where these work.
     Elsewhere they run as plain modules.
 
     Where the language model has a smaller dtype than float32, the Decoder and the vocoder have one
@@ -77,9 +77,9 @@ def _layer_operations(placement: Placement, options: EngineOptions) -> LayerOper
     return kernel_operations()
 
 
-# Utterances in the launches of the Decoder and the DVAE that are recorded at a load, for requests
+# Utterances in the launches of the Decoder and the DVAE that are captured at a load, for requests
 # that come at once. Launches of all sizes take the same kernels, so none is compiled behind it.
-_RECORDED_FIRST = (1, 4, 16)
+_CAPTURED_FIRST = (1, 4, 16)
 
 
 def _cuda_decoders(
@@ -89,23 +89,23 @@ def _cuda_decoders(
     operations: LayerOperations,
     placement: Placement,
 ) -> tuple[StreamingDecoder, StreamingDecoder]:
-    """Return decoders of recorded launches, of which those of some sizes are recorded.
+    """Return decoders of captured launches, of which those of some sizes are captured.
 
     Raises:
         ConfigError: the device has not enough memory.
     """
     advice = "leave more of it free, for example with a smaller kv_memory"
-    recorders = [CudaRecorder(placement.audio_device, advice=advice) for _ in range(2)]
+    capturers = [CudaGraphCapturer(placement.audio_device, advice=advice) for _ in range(2)]
     from_hiddens = CudaStreamingDecoder(
-        decoder, vocoder, operations, recorders[0], dtype=placement.dtype
+        decoder, vocoder, operations, capturers[0], dtype=placement.dtype
     )
-    from_codes = CudaStreamingDecoder(dvae, vocoder, operations, recorders[1])
+    from_codes = CudaStreamingDecoder(dvae, vocoder, operations, capturers[1])
     for each in (from_hiddens, from_codes):
-        each.warm_up(_RECORDED_FIRST)
+        each.warm_up(_CAPTURED_FIRST)
     logger.info(
-        "recorded %d launches of the audio decoders in %.1f s",
-        sum(recorder.captures for recorder in recorders),
-        sum(recorder.seconds for recorder in recorders),
+        "captured %d launches of the audio decoders in %.1f s",
+        sum(capturer.captures for capturer in capturers),
+        sum(capturer.seconds for capturer in capturers),
     )
     return from_hiddens, from_codes
 

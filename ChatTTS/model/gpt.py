@@ -16,7 +16,7 @@ from ..errors import ConfigError, EngineUnavailableError
 from ..utils.device_loop import DeviceLoop
 from ..utils.fair_lock import ComputeLock, FairLock, NoLock
 from ..utils.locks import new_lock
-from .cuda.recording_thread import Recordable
+from .cuda.capture_thread import Capturable
 from .devices.placement import Placement
 from .embed import Embed, load_embed
 from .engine_choice import (
@@ -153,9 +153,9 @@ class GPT:
         return None if isinstance(self._loaded, StandardEngine) else self._loaded.shared_loop
 
     @property
-    def recordable(self) -> Recordable | None:
-        """Return the steps of the engine that are still to be recorded, if they ever are."""
-        return None if isinstance(self._loaded, StandardEngine) else self._loaded.recordable
+    def capturable(self) -> Capturable | None:
+        """Return the steps of the engine that are still to be captured, if they ever are."""
+        return None if isinstance(self._loaded, StandardEngine) else self._loaded.capturable
 
     @property
     def may_change_engine(self) -> bool:

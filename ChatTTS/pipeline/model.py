@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..config import AlignmentHeads, Config
 from ..errors import ConfigError
-from ..model.cuda.recording_thread import Recordable
+from ..model.cuda.capture_thread import Capturable
 from ..model.devices.placement import Placement
 from ..model.dvae import DVAE, MelDecoder
 from ..model.gpt import GPT
@@ -67,9 +67,9 @@ class Model:
         return self.config.defaults.alignment_heads or self.searched_heads.known or ()
 
     @property
-    def recordables(self) -> list[Recordable]:
-        """The parts whose launches a GPU records behind the start, in this order; else none."""
-        parts = self.gpt.recordable, self.from_hiddens.recordable, self.from_codes.recordable
+    def capturables(self) -> list[Capturable]:
+        """The parts whose launches a GPU captures behind the start, in this order; else none."""
+        parts = self.gpt.capturable, self.from_hiddens.capturable, self.from_codes.capturable
         return [part for part in parts if part is not None]
 
     def synthesizer(self, use_decoder: bool) -> Synthesizer:

@@ -57,7 +57,7 @@ def measure(task: Task, dtype: str, rank: int = 16) -> None:
     prompts = {"not loaded": _prompts(plain, task)}
     del plain
     loaded = load(task, dtype, adapters=adapters)
-    loaded.record(adapted=True)
+    loaded.capture(adapted=True)
     for streams in scale.streams:
         for name, mix in MIXES.items():
             found = step_times(loaded, streams, task.device, mix)

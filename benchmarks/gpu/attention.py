@@ -28,7 +28,7 @@ def measure(task: Task, dtype: str) -> None:
     heads, size = gpt.num_attention_heads, gpt.hidden_size // gpt.num_attention_heads
     depth, block_size = gpt.num_hidden_layers, CacheConfig.block_size
     blocks = -(-scale.positions // block_size)
-    recorder = graphs.CudaRecorder(device, advice="end what else uses the GPU")
+    capturer = graphs.CudaGraphCapturer(device, advice="end what else uses the GPU")
     results: dict[str, Any] = {}
     for streams in scale.streams:
         one = 2 * streams * scale.positions * gpt.hidden_size * kind.itemsize
@@ -55,7 +55,7 @@ def measure(task: Task, dtype: str) -> None:
                         query, pool, layer, table, *rows, max_positions=gpt.max_position_embeddings
                     )
 
-        replay = recorder.record(work).replay
+        replay = capturer.capture(work).replay
         seconds = median(device_seconds(replay, device, scale.rounds)) / (batches * depth)
         results[str(streams)] = {"us": 1e6 * seconds, "gb_s": one / seconds / 1e9}
         task.record.put(streams=results)

@@ -1,4 +1,4 @@
-"""Check that a stream goes on while other work is recorded, or runs unrecorded, beside it.
+"""Check that a stream goes on while other work is captured, or runs uncaptured, beside it.
 
 This part needs the packages of the audio decoders beside torch.
 """
@@ -20,7 +20,7 @@ from ChatTTS.params import InferCodeParams
 from ..common.comparison import texts
 from .scale import Scale, Task
 from .sound import whole_checkpoint
-from .timing import wait_for_recordings
+from .timing import wait_for_captures
 
 SAMPLE_RATE = 24_000
 # Seconds of silence that a player may have: as much as a listener hardly hears.
@@ -180,7 +180,7 @@ def _loaded(folder: Path, scale: Scale, dtype: str, kv_memory: str) -> ChatTTS.C
         use_vllm=True,
         kv_memory=kv_memory,
     )
-    wait_for_recordings(chat._loaded.recordables)
+    wait_for_captures(chat._loaded.capturables)
     return chat
 
 

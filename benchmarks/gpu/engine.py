@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ChatTTS.model.cuda.recording_thread import record_behind
+from ChatTTS.model.cuda.capture_thread import capture_in_background
 from ChatTTS.model.generation import GenerationRequest
 from ChatTTS.model.velocity.configs import CacheConfig, EngineConfig
 from ChatTTS.model.velocity.executor import InProcessExecutor
@@ -15,7 +15,7 @@ from ChatTTS.model.velocity.llm_engine import LLMEngine
 
 from .model import engine_args, key, prompt, sampling
 from .scale import Scale, Task
-from .timing import spread, wait_for_recordings
+from .timing import spread, wait_for_captures
 
 # Timed runs, after a warm-up.
 _RUNS = 3
@@ -26,7 +26,7 @@ class TimedExecutor(InProcessExecutor):
 
     Attributes:
         load_s: seconds to load the model.
-        cache_s: seconds to allocate the pools, and to compile and record the first steps.
+        cache_s: seconds to allocate the pools, and to compile and capture the first steps.
     """
 
     def __init__(self, config: EngineConfig) -> None:
@@ -59,9 +59,9 @@ def measure(task: Task, dtype: str, runs: bool = True) -> None:
     engine = LLMEngine(config, executor)
     record.put(load_s=executor.load_s, cache_s=executor.cache_s)
     record.put(first_request_s=_run(engine, scale, 1, 2, 0)["first_s"])
-    if executor.recordable is not None:
-        record_behind([executor.recordable])
-        record.put(behind_s=wait_for_recordings([executor.recordable]))
+    if executor.capturable is not None:
+        capture_in_background([executor.capturable])
+        record.put(behind_s=wait_for_captures([executor.capturable]))
     if not runs:
         return
     results: dict[str, Any] = {}

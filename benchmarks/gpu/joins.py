@@ -18,7 +18,7 @@ from ChatTTS.model.velocity.plan import Pending, StepPlan
 
 from .model import engine_args, traffic
 from .scale import Scale, Task
-from .timing import wait_for_recordings
+from .timing import wait_for_captures
 
 # The device may wait this long, as a share of all time.
 AIM = 0.05
@@ -84,7 +84,7 @@ def measure(task: Task, dtype: str) -> None:
     scale, record = task.scale, task.record
     record.put(dtype=dtype, seconds_each=scale.traffic_seconds, aim=AIM)
     engine = LLMEngine.from_engine_args(engine_args(task, dtype))
-    wait_for_recordings([engine.executor.recordable])
+    wait_for_captures([engine.executor.capturable])
     requests, clock, results = _unpredictable(scale), SubmitClock(task.device), {}
     running = 0
     with patch.object(

@@ -47,7 +47,7 @@ def measure(task: Task, dtype: str) -> None:
     for _ in range(_TURNS):
         for way, line in WAYS.items():
             with fetching(line):
-                loaded.record()
+                loaded.capture()
                 for count in own:
                     found = _bits(loaded, count)
                     if not _equal(found, expected.setdefault(count, found)):
@@ -58,7 +58,7 @@ def measure(task: Task, dtype: str) -> None:
     kernels = {}
     for way in ("nothing", f"lines of {prefetch.LINE}"):
         with fetching(WAYS[way]):
-            loaded.record()
+            loaded.capture()
             kernels[way] = kernel_times(loaded, own[0], task.device)
             task.record.put(kernels=kernels)
     if differ:
@@ -67,7 +67,7 @@ def measure(task: Task, dtype: str) -> None:
 
 @contextmanager
 def fetching(line: int | None) -> Iterator[None]:
-    """Fetch a line at each so many bytes in what is recorded; ``None`` fetches nothing."""
+    """Fetch a line at each so many bytes in what is captured; ``None`` fetches nothing."""
     wanted = {prefetch.FETCH_VARIABLE: str(int(line is not None))}
     with patch.dict(os.environ, wanted), patch.object(prefetch, "LINE", line or prefetch.LINE):
         yield

@@ -55,11 +55,11 @@ def measure(task: Task, dtype: str) -> None:
     """Record microseconds of each product by method, and each method's sum over a layer."""
     scale, record = task.scale, task.record
     record.put(dtype=dtype, skinny_rows=SKINNY_ROWS)
-    recorder = graphs.CudaRecorder(task.device, advice="end what else uses the GPU")
+    capturer = graphs.CudaGraphCapturer(task.device, advice="end what else uses the GPU")
     results: dict[str, Any] = {}
     for rows in scale.product_rows:
         each = {
-            name: _ways(scale, kind, rows, getattr(torch, dtype), recorder)
+            name: _ways(scale, kind, rows, getattr(torch, dtype), capturer)
             for name, kind in kinds(scale.gpt).items()
         }
         sums = {way: sum(own[way] for own in each.values()) for way in _WAYS}
@@ -79,7 +79,7 @@ def _wins(results: dict[str, Any]) -> int:
 
 
 def _ways(
-    scale: Scale, kind: Kind, rows: int, dtype: torch.dtype, recorder: graphs.Recorder
+    scale: Scale, kind: Kind, rows: int, dtype: torch.dtype, capturer: graphs.GraphCapturer
 ) -> dict[str, float]:
     """Return microseconds of one product by method.
 
@@ -102,7 +102,7 @@ def _ways(
         "library": lambda weight: library_product(x, weight, **given),
         "bare": lambda weight: linear(x, weight),
     }
-    found = {name: _seconds(way, weights, recorder, scale.rounds) for name, way in ways.items()}
+    found = {name: _seconds(way, weights, capturer, scale.rounds) for name, way in ways.items()}
     nbytes = weights[0].nbytes
     return {name: 1e6 * own for name, own in found.items()} | {
         "kernel_gb_s": nbytes / found["kernel"] / 1e9
@@ -110,7 +110,7 @@ def _ways(
 
 
 def _seconds(
-    way: Callable[[Tensor], Any], weights: list[Tensor], recorder: graphs.Recorder, rounds: int
+    way: Callable[[Tensor], Any], weights: list[Tensor], capturer: graphs.GraphCapturer, rounds: int
 ) -> float:
     """Return the seconds of one product, from a CUDA graph of many, as a step has them."""
 
@@ -118,6 +118,6 @@ def _seconds(
         for weight in weights:
             way(weight)
 
-    recording = recorder.record(work)
-    own = device_seconds(recording.replay, weights[0].device, rounds)
+    graph = capturer.capture(work)
+    own = device_seconds(graph.replay, weights[0].device, rounds)
     return median(own) / len(weights)

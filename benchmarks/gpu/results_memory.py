@@ -30,7 +30,7 @@ def measure(task: Task, dtype: str) -> None:
         task.record.put(streams=results)
     steps = loaded.steps
     steps._results = steps._results.to(task.device)
-    loaded.record()
+    loaded.capture()
     for streams in scale.streams:
         source = steps._results[: scale.steps, :streams]
         pinned = task.device.type == "cuda"

@@ -34,7 +34,7 @@ class Scale:
         tests: patterns of the test files that are run.
         traffic_seconds: how long requests join and leave.
         soak: requests that are held against their lone runs, and the most ids of one.
-        beside: texts that are spoken at once beside a stream; more than any recorded launch has.
+        beside: texts that are spoken at once beside a stream; more than any captured launch has.
         batched_tokens: the engine's token budget of a step; ``None`` for its default.
     """
 

@@ -17,7 +17,7 @@ from ..common.comparison import texts
 from ..common.random_checkpoint import config_from, write_checkpoint
 from ..common.report import FRAMES_PER_SECOND
 from .scale import Task
-from .timing import spread, wait_for_recordings
+from .timing import spread, wait_for_captures
 
 _RUNS = 3
 _WAYS = ("stream", "low_latency")
@@ -44,7 +44,7 @@ def measure(task: Task, dtype: str) -> None:
         kv_memory=scale.kv_memory,
     )
     record.put(load_s=time.perf_counter() - began)
-    wait_for_recordings(chat._loaded.recordables)
+    wait_for_captures(chat._loaded.capturables)
     number = 0
     first: dict[str, Any] = {}
     for way in _WAYS:

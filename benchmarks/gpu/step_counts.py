@@ -253,17 +253,17 @@ def _operations(instruction: Instruction) -> int:
     return 0
 
 
-class _StepRecorder:
-    """See ``Recorder`` in ``model/cuda/graphs.py``; a replay does the work again."""
+class _StepCapturer:
+    """See ``GraphCapturer`` in ``model/cuda/graphs.py``; a replay does the work again."""
 
     captures, seconds = 0, 0.0
 
-    def record(self, work: Callable[[], Any], warm_up: object = None) -> _Repeated:
+    def capture(self, work: Callable[[], Any], warm_up: object = None) -> _Repeated:
         return _Repeated(work)
 
 
 class _Repeated:
-    """See ``Recording`` in ``model/cuda/graphs.py``."""
+    """See ``CapturedGraph`` in ``model/cuda/graphs.py``."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work, self.result = work, work()
@@ -287,7 +287,7 @@ def count(
     with (
         patch.object(ModelLoader, "_team", lambda loader: None),
         patch.object(ModelLoader, "_has_triton", lambda *_: True),
-        patch.object(graphs, "CudaRecorder", lambda *_, **__: _StepRecorder()),
+        patch.object(graphs, "CudaGraphCapturer", lambda *_, **__: _StepCapturer()),
         patch.object(Prefetch, "of", counter.note_ahead),
     ):
         less, more = (_counted_steps(counter, scale, layers, kind, settings) for layers in _DEPTHS)

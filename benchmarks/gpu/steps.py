@@ -58,13 +58,13 @@ class Loaded:
     scale: Scale
     kind: Pass = Pass.CODE
 
-    def record(self, *, adapted: bool = False) -> None:
-        """Record the steps of all numbers of streams, of rows with adapters or without."""
+    def capture(self, *, adapted: bool = False) -> None:
+        """Capture the steps of all numbers of streams, of rows with adapters or without."""
         buckets = self.steps.buckets
         wanted = {next(b for b in buckets if b >= count) for count in self.scale.streams}
         with ieee_float32():
             for rows in sorted(wanted, reverse=True):
-                self.steps.record(rows, adapted=adapted)
+                self.steps.capture(rows, adapted=adapted)
 
     def lay_out(self, streams: int, adapters: Sequence[int] = (-1,)) -> Streams:
         """Return ``streams`` sequences, each shortly before the timed position.
@@ -124,7 +124,7 @@ def load(
     kv_cache_dtype: str = "auto",
     quantization: str | None = None,
 ) -> Loaded:
-    """Load the model and record the CUDA graphs of the timed steps; both times are recorded.
+    """Load the model and capture the CUDA graphs of the timed steps; both times are recorded.
 
     Args:
         kind: what the steps draw.
@@ -144,14 +144,14 @@ def load(
     synchronize(task.device)
     record.put(load_s=time.perf_counter() - began, how=model.how)
     assert isinstance(model.llama, Llama)
-    assert model.recorder is not None
+    assert model.capturer is not None
     blocks = -(-(scale.positions + 2 * scale.steps) // config.cache.block_size)
     pool = filled(model.llama.new_pool(max(scale.streams) * blocks))
     steps = DecodeSteps(
         model.llama,
         model.embed,
         pool,
-        model.recorder,
+        model.capturer,
         max_rows=max(scale.streams),
         max_positions=scale.gpt.max_position_embeddings,
         kind=kind,
@@ -159,8 +159,8 @@ def load(
     )
     loaded = Loaded(model, pool, steps, blocks, scale, kind)
     began = time.perf_counter()
-    loaded.record()
-    record.put(record_s=time.perf_counter() - began, captures=model.recorder.captures)
+    loaded.capture()
+    record.put(record_s=time.perf_counter() - began, captures=model.capturer.captures)
     return loaded
 
 
@@ -217,7 +217,7 @@ def measure(task: Task, dtype: str, batch_invariant: bool = True, details: bool 
         kernels[str(streams)] = kernel_times(loaded, streams, task.device)
         record.put(kernels=kernels)
     with patch.dict(os.environ, {dependent_launch.OVERLAP_VARIABLE: "0"}):
-        loaded.record()
+        loaded.capture()
         for streams in scale.streams:
             apart = step_times(loaded, streams, task.device)["step_ms"]
             results[str(streams)]["without_overlap_ms"] = apart["median"]
@@ -280,11 +280,11 @@ def prompt_times(
         adapter_of=None if adapter < 0 else np.full(rows, adapter, dtype=np.int32),
     )
     assert isinstance(model.llama, Llama)
-    assert model.recorder is not None
-    recorded = PromptSteps(
+    assert model.capturer is not None
+    captured = PromptSteps(
         model.llama,
         loaded.pool,
-        model.recorder,
+        model.capturer,
         num_codebooks=scale.gpt.num_vq,
         hidden=scale.gpt.hidden_size,
         max_rows=rows,
@@ -292,8 +292,8 @@ def prompt_times(
         max_positions=scale.gpt.max_position_embeddings,
     )
     with ieee_float32():
-        recorded.record(rows, adapted=adapter >= 0)
-    return spread(wall_seconds(lambda: recorded.launch(batch), device, 5))
+        captured.capture(rows, adapted=adapter >= 0)
+    return spread(wall_seconds(lambda: captured.launch(batch), device, 5))
 
 
 def kernel_times(loaded: Loaded, streams: int, device: torch.device) -> dict[str, Any]:

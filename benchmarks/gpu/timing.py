@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from ChatTTS.model.cuda.recording_thread import Recordable
+from ChatTTS.model.cuda.capture_thread import Capturable
 
 from .scale import Scale
 
-_MOST_RECORDING = 60.0  # seconds
+_MOST_CAPTURING = 60.0  # seconds
 
 
 def device_seconds(work: Callable[[], Any], device: torch.device, rounds: int) -> list[float]:
@@ -59,8 +59,8 @@ class DeviceSpan:
         return milliseconds / 1000
 
 
-def wait_for_recordings(parts: Iterable[Recordable | None]) -> float:
-    """Wait until a thread has recorded what a start leaves to it; return the seconds.
+def wait_for_captures(parts: Iterable[Capturable | None]) -> float:
+    """Wait until a thread has captured what a start leaves to it; return the seconds.
 
     Raises:
         RuntimeError: it takes more than a minute.
@@ -68,8 +68,8 @@ def wait_for_recordings(parts: Iterable[Recordable | None]) -> float:
     began = time.perf_counter()
     given = [part for part in parts if part is not None]
     while any(part.left for part in given):
-        if time.perf_counter() - began > _MOST_RECORDING:
-            raise RuntimeError("the launches behind the start are not recorded: the log tells why")
+        if time.perf_counter() - began > _MOST_CAPTURING:
+            raise RuntimeError("the launches behind the start are not captured: the log tells why")
         time.sleep(0.01)
     return time.perf_counter() - began
 

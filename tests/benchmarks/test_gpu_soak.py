@@ -147,18 +147,18 @@ def test_steps_of_text_and_places_of_results(tmp_path: Path, on_triton: None) ->
 def test_steps_that_fetch_ahead_and_steps_that_do_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, on_triton: None
 ) -> None:
-    """Each way is recorded with its own setting, by turns."""
+    """Each way is captured with its own setting, by turns."""
     from benchmarks.gpu import prefetch
     from benchmarks.gpu.steps import Loaded
 
     seen: list[tuple[str, int]] = []
-    record = Loaded.record
+    capture = Loaded.capture
 
     def noting(loaded: Loaded, **given: Any) -> None:
         seen.append((os.environ.get(prefetches.FETCH_VARIABLE, ""), prefetches.LINE))
-        record(loaded, **given)
+        capture(loaded, **given)
 
-    monkeypatch.setattr(Loaded, "record", noting)
+    monkeypatch.setattr(Loaded, "capture", noting)
     found = do("prefetch", tmp_path, dtype="float32")
     assert list(found["streams"]["1"]) == list(prefetch.WAYS)
     assert all(len(each) == 2 and min(each) > 0 for each in found["streams"]["1"].values())

@@ -121,7 +121,7 @@ def test_the_engine_steps_on_the_device(tmp_path: Path, counters: Counters) -> N
     """Sequences of several lengths end where they should, and not before the device could."""
     from benchmarks.gpu.model import engine_args, requests_of
     from benchmarks.gpu.scale import TINY, Record, Task
-    from benchmarks.serving.simulated.recordings import frames_of
+    from benchmarks.serving.simulated.graphs import frames_of
     from ChatTTS.model.velocity.executor import InProcessExecutor
     from ChatTTS.model.velocity.llm_engine import LLMEngine
 
@@ -167,11 +167,11 @@ def test_c_code_asks_the_device(counters: Counters) -> None:
 def test_work_that_the_device_does_not_know_is_refused(counters: Counters) -> None:
     from functools import partial
 
-    from benchmarks.serving.simulated.recordings import SimulatedRecorder
+    from benchmarks.serving.simulated.graphs import SimulatedCapturer
 
-    recorder = SimulatedRecorder(SimulatedStream(SimulatedDevice(counters)), H100)
+    capturer = SimulatedCapturer(SimulatedStream(SimulatedDevice(counters)), H100)
     with pytest.raises(TypeError, match="knows no launch of"):
-        recorder.record(partial("work".center, 3))
+        capturer.capture(partial("work".center, 3))
 
 
 def test_a_place_that_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

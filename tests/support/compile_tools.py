@@ -59,7 +59,7 @@ from ChatTTS.model.velocity.input_batch import InputBatch
 from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.params import InferCodeParams
 
-from .recorder_tools import EagerRecorder
+from .capture_tools import EagerCapturer
 
 # Triton ships it; the module that knows its path differs from release to release.
 _CUOBJDUMP = Path(nvidia.__path__[0]) / "bin" / "cuobjdump"
@@ -288,7 +288,7 @@ def _steps(
         llama,
         embed,
         pool,
-        EagerRecorder(),
+        EagerCapturer(),
         max_rows=max(rows),
         max_positions=shape.max_position_embeddings,
     )
@@ -311,7 +311,7 @@ def _adapter(shape: LlamaShape) -> Adapter:
 
 
 def _draws() -> None:
-    """Launch draws outside of recorded steps, of codes and of text ids."""
+    """Launch draws outside of captured steps, of codes and of text ids."""
     for rows in (1, 3):
         for num_codebooks, vocabulary in ((CODEBOOKS, CODES), (1, TEXT_IDS)):
             sampling = SamplingParams.from_params(
@@ -333,7 +333,7 @@ def launch_audio_decoder(dtype: torch.dtype, shapes: LaunchShapes = ONE_LAUNCH) 
         mel_decoder,
         cuda_layers(vocoder_layers(vocoder), operations, dtype),
         operations,
-        EagerRecorder(),
+        EagerCapturer(),
         dtype=dtype,
         shapes=shapes,
     )

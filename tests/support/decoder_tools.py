@@ -13,7 +13,7 @@ from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.config import ConvNetConfig, MelConfig, VocosConfig
 from ChatTTS.core import Chat
 from ChatTTS.loading import load_model
-from ChatTTS.model.cuda.graphs import Recorder
+from ChatTTS.model.cuda.graphs import GraphCapturer
 from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.dvae import DVAE, MelDecoder
 from ChatTTS.model.generation import Cancellation
@@ -34,10 +34,10 @@ from ChatTTS.model.synthesis.torch_decoder import TorchStreamingDecoder
 from ChatTTS.model.synthesis.vocoder import Vocoder
 from ChatTTS.pipeline.model import Model
 
+from .capture_tools import new_capturer
 from .chat_tools import TEXT, Recording, speak
 from .kernel_tools import DEVICE
 from .places import DATA
-from .recorder_tools import new_recorder
 from .velocity_models import make_team
 
 HOP = 256
@@ -129,12 +129,12 @@ def native_decoder(
 def cuda_decoder(
     mel_decoder: MelDecoder,
     vocoder: Vocoder,
-    recorder: Recorder | None = None,
+    capturer: GraphCapturer | None = None,
     dtype: torch.dtype = torch.float32,
     shapes: LaunchShapes | None = SHAPES,
     operations: LayerOperations | None = None,
 ) -> CudaStreamingDecoder:
-    """Make a decoder of copies of the modules with recorded launches, on a GPU if there is one.
+    """Make a decoder of copies of the modules with captured launches, on a GPU if there is one.
 
     Args:
         operations: by default kernels on a GPU, and their references on a CPU.
@@ -144,14 +144,14 @@ def cuda_decoder(
     mel_decoder = copy.deepcopy(mel_decoder).to(DEVICE)
     vocoder = copy.deepcopy(vocoder).to(DEVICE)
     layers = cuda_layers(vocoder_layers(vocoder), operations, dtype)
-    recorder = recorder or new_recorder(DEVICE)
+    capturer = capturer or new_capturer(DEVICE)
     return CudaStreamingDecoder(
-        mel_decoder, layers, operations, recorder, dtype=dtype, shapes=shapes
+        mel_decoder, layers, operations, capturer, dtype=dtype, shapes=shapes
     )
 
 
-def recorded_decoder(mel_decoder: MelDecoder, vocoder: Vocoder) -> CudaStreamingDecoder:
-    """Make a decoder some of whose launches are recorded, as after a start."""
+def captured_decoder(mel_decoder: MelDecoder, vocoder: Vocoder) -> CudaStreamingDecoder:
+    """Make a decoder some of whose launches are captured, as after a start."""
     decoder = cuda_decoder(mel_decoder, vocoder)
     decoder.warm_up(SHAPES.sizes[:2])
     return decoder
@@ -194,7 +194,7 @@ BACKENDS = {
     "torch": Backend(TorchStreamingDecoder),
     "native": Backend(native_decoder, is_exact=True),
     "native-bfloat16": Backend(partial(native_decoder, kind="bfloat16"), True, False),
-    "cuda": Backend(recorded_decoder, is_exact=ON_GPU),
+    "cuda": Backend(captured_decoder, is_exact=ON_GPU),
     "cuda-default-shapes": Backend(partial(cuda_decoder, shapes=None), is_exact=ON_GPU),
 }
 

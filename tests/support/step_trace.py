@@ -1,7 +1,7 @@
 """The Python calls of a decode step: `python -m tests.support.step_trace [cpu|torch|cuda]`.
 
 It prints the package's own functions in the order of the calls, indented by their depth. ``cuda``
-is the machine of a GPU with torch references for kernels; a recorded step counts as its replay
+is the machine of a GPU with torch references for kernels; a captured step counts as its replay
 alone, since a GPU carries it out without Python.
 """
 
@@ -24,8 +24,8 @@ from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.llm_engine import LLMEngine
 
+from .capture_tools import EagerGraph, capture_anywhere
 from .places import DATA, ROOT
-from .recorder_tools import EagerRecording, record_anywhere
 from .torch_references import use_torch_references
 from .velocity_models import make_team
 
@@ -57,7 +57,7 @@ class Trace:
 
 def trace_of(work: Callable[[], object]) -> Trace:
     trace, depth, replays = Trace(), 0, 0
-    replay = inspect.unwrap(EagerRecording.replay).__code__
+    replay = inspect.unwrap(EagerGraph.replay).__code__
 
     def note(frame: FrameType, event: str, _: object) -> None:
         nonlocal depth, replays
@@ -93,7 +93,7 @@ def decode_step(machine: str, monkeypatch: pytest.MonkeyPatch) -> Trace:
         monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
     if machine == "cuda":
         monkeypatch.setattr(ModelLoader, "_has_triton", lambda *_: True)
-        record_anywhere(monkeypatch)
+        capture_anywhere(monkeypatch)
         use_torch_references(monkeypatch)
     args = EngineArgs(
         DATA / "model-a",

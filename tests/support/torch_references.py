@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from torch import Tensor
 
+from .capture_tools import capture_anywhere
 from .kernel_tools import DEVICE  # noqa: F401  before any kernel
-from .recorder_tools import record_anywhere
 
 from ChatTTS.model.kernels.cuda import (  # isort: skip
     attention,
@@ -54,8 +54,8 @@ USERS = (decode_steps, operations, sampler, products)
 
 
 def use_torch_references(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put the references in the kernels' place until the test ends, and record on CPUs too."""
-    record_anywhere(monkeypatch)
+    """Put the references in the kernels' place until the test ends, and capture on CPUs too."""
+    capture_anywhere(monkeypatch)
     splits = attention.ContextSplits
     monkeypatch.setattr(splits, "merged", splits.merged_torch)
     for user in USERS:

@@ -1,1 +1,1 @@
-"""Common parts of computing on a GPU: recorded launches, failures, and whether kernels run."""
+"""Common parts of computing on a GPU: captured launches, failures, and whether kernels run."""

@@ -1,4 +1,4 @@
-"""Recordings: work that is captured once and replayed many times, in one launch."""
+"""CUDA graphs: work that is captured once and replayed many times, in one launch."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _MIB = 2**20
 ENGINE_PRIORITY = -1
 
 
-class Recording(Protocol[T_co]):
+class CapturedGraph(Protocol[T_co]):
     """Captured work that can be replayed."""
 
     @property
     def result(self) -> T_co:
         """The work's result: the same tensors each time.
 
-        They hold the values of the latest :meth:`replay` until any recording of the same recorder
+        They hold the values of the latest :meth:`replay` until any graph of the same capturer
         is replayed, since all share their memory. Before the first replay they have no values.
         """
         ...
@@ -44,32 +44,32 @@ class Recording(Protocol[T_co]):
         ...
 
 
-class Recorder(Protocol):
-    """Records work of fixed shapes on fixed addresses.
+class GraphCapturer(Protocol):
+    """Captures work of fixed shapes on fixed addresses.
 
-    A recorder and its recordings share memory, so one thread and one stream at a time may use them.
+    A capturer and its graphs share memory, so one thread and one stream at a time may use them.
 
     Attributes:
-        captures: recordings made so far.
+        captures: graphs made so far.
         seconds: that making them took.
     """
 
     captures: int
     seconds: float
 
-    def record(
+    def capture(
         self, work: Callable[[], T], warm_up: Callable[[], object] | None = None
-    ) -> Recording[T]:
-        """Record what ``work`` does on the device.
+    ) -> CapturedGraph[T]:
+        """Capture what ``work`` does on the device.
 
         The work runs a few times meanwhile, so nothing that it changes may be needed yet. Its
         result is a tensor, ``None``, or a tuple, list, mapping or dataclass of results. Tensors
-        that it reads and did not make must live as long as the recording, which does not hold them.
+        that it reads and did not make must live as long as the graph, which does not hold them.
 
         Args:
-            work: what is recorded.
+            work: what is captured.
             warm_up: does as much as ``work`` and changes nothing that others use. It runs in place
-                of ``work``, so another thread may replay earlier recordings meanwhile.
+                of ``work``, so another thread may replay earlier graphs meanwhile.
 
         Raises:
             ConfigError: the device has not enough memory; the message has the numbers.
@@ -77,32 +77,32 @@ class Recorder(Protocol):
         ...
 
 
-class CudaRecording(Generic[T]):
+class CapturedCudaGraph(Generic[T]):
     """A captured CUDA graph, replayed on the current stream of its device.
 
     Attributes:
-        result: see :class:`Recording`.
+        result: see :class:`CapturedGraph`.
     """
 
     def __init__(self, graph: torch.cuda.CUDAGraph, device: torch.device, result: T) -> None:
         self._graph, self._device = graph, device
         self.result = result
 
-    # As it was recorded: some releases of torch write the seed of their own generator.
+    # As it was captured: some releases of torch write the seed of their own generator.
     @torch.inference_mode()
     def replay(self) -> None:
-        """See :class:`Recording`."""
+        """See :class:`CapturedGraph`."""
         with torch.cuda.device(self._device):
             self._graph.replay()
 
 
-class CudaRecorder:
-    """CUDA graphs in one memory pool; see :class:`Recorder`.
+class CudaGraphCapturer:
+    """CUDA graphs in one memory pool; see :class:`GraphCapturer`.
 
     Args:
         device: where the work runs.
         advice: what to change, for a message about too little memory.
-        priority: of the recorded kernels; they keep that of the stream on which they are captured.
+        priority: of the captured kernels; they keep that of the stream on which they are captured.
             A lower number goes first.
     """
 
@@ -116,14 +116,14 @@ class CudaRecorder:
         with torch.cuda.device(device):
             self._stream = torch.cuda.Stream(device, priority=priority)
             self._pool = torch.cuda.graph_pool_handle()
-        # With its index: a thread that records later may have another current device.
+        # With its index: a thread that captures later may have another current device.
         self._device = self._stream.device
 
     @torch.inference_mode()
-    def record(
+    def capture(
         self, work: Callable[[], T], warm_up: Callable[[], object] | None = None
-    ) -> CudaRecording[T]:
-        """See :class:`Recorder`."""
+    ) -> CapturedCudaGraph[T]:
+        """See :class:`GraphCapturer`."""
         began = time.perf_counter()
         with self.capturing, torch.cuda.device(self._device), self._explained():
             current = torch.cuda.current_stream(self._device)
@@ -150,7 +150,7 @@ class CudaRecorder:
         self._has_captured = True
         self.captures += 1
         self.seconds += time.perf_counter() - began
-        return CudaRecording(graph, self._device, result)
+        return CapturedCudaGraph(graph, self._device, result)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -162,7 +162,7 @@ class CudaRecorder:
                 raise
             free, total = (size // _MIB for size in torch.cuda.mem_get_info())
             raise ConfigError(
-                f"{self._device} ran out of memory while a graph was recorded: {free} MiB of "
+                f"{self._device} ran out of memory while a graph was captured: {free} MiB of "
                 f"{total} MiB are free; {self._advice}"
             ) from error
 
@@ -174,6 +174,6 @@ def give_back_memory() -> None:
     processes cannot take it. After the loss of a GPU this does nothing.
     """
     if torch.cuda.is_initialized() and not failures.LOST.is_set():
-        with CudaRecorder.capturing:
+        with CudaGraphCapturer.capturing:
             gc.collect()  # what is in a cycle is not freed before
             torch.cuda.empty_cache()

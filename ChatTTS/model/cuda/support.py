@@ -67,7 +67,7 @@ def _why_none_is_launched(device: torch.device) -> str | None:
 
         with on_device(device):
             rms_norm(torch.ones(1, 16, device=device), torch.ones(16, device=device), 1e-6)
-            # Not the whole device: that would break a recording that another thread makes.
+            # Not the whole device: that would break a capture that another thread makes.
             torch.cuda.current_stream(device).synchronize()
     except Exception as error:  # a missing compiler or a broken installation may raise anything
         reason = (str(error).splitlines() or [type(error).__name__])[0]

@@ -15,7 +15,7 @@ _Change = Callable[[], Callable[[], None]]
 
 
 def ieee_float32() -> AbstractContextManager[None]:
-    """Compute and record without TF32 in this context.
+    """Compute and capture without TF32 in this context.
 
     The setting is the process's, so other threads see it while the context lasts. Where contexts of
     several threads overlap, it lasts until the last of them ends.

@@ -1,4 +1,4 @@
-"""Frames to samples on one device: recorded launches over the next frames of many utterances.
+"""Frames to samples on one device: captured launches over the next frames of many utterances.
 
 A launch has room for a few utterances and a few frames of each, in one of few shapes. An utterance
 with fewer frames moves on by those alone; one with more takes part in several launches.
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...utils.locks import new_lock
 from ..cuda.failures import patience, wait_for
-from ..cuda.graphs import Recorder, Recording
+from ..cuda.graphs import CapturedGraph, GraphCapturer
 from ..devices.tf32 import ieee_float32
 from ..dvae import MelDecoder
 from .code_tables import FrameFeatures
@@ -80,7 +80,7 @@ class _PendingInput:
 
 
 class CudaStreamingDecoder(StreamingDecoder):
-    """The streaming decoder of recorded launches; see ``streaming_decoder.py``.
+    """The streaming decoder of captured launches; see ``streaming_decoder.py``.
 
     One call at a time launches. Calls work on the calling thread's current stream, behind the
     launches of other streams, and frames on the device must be there for it.
@@ -89,7 +89,7 @@ class CudaStreamingDecoder(StreamingDecoder):
         mel_decoder: the Decoder or the DVAE, whose device is used.
         vocoder: from :func:`~.cuda_layers.cuda_layers`; two decoders may share them.
         operations: that the layers are computed with, those of the vocoder as well.
-        recorder: of launches, for this decoder alone.
+        capturer: of launches, for this decoder alone.
         dtype: of the products in the mel decoder's blocks; all else is float32.
         shapes: of launches; by default :class:`LaunchShapes`.
     """
@@ -101,14 +101,14 @@ class CudaStreamingDecoder(StreamingDecoder):
         mel_decoder: MelDecoder,
         vocoder: Sequence[CudaLayer],
         operations: LayerOperations,
-        recorder: Recorder,
+        capturer: GraphCapturer,
         *,
         dtype: torch.dtype = torch.float32,
         shapes: LaunchShapes | None = None,
     ) -> None:
         self._layers = [*cuda_layers(mel_layers(mel_decoder), operations, dtype), *vocoder]
         self.exact = operations.exact
-        self._recorder, self._shapes = recorder, shapes or LaunchShapes()
+        self._capturer, self._shapes = capturer, shapes or LaunchShapes()
         self._delay = total_delay(self._layers)
         self._device = device = mel_decoder.coef.device
         self._features = FrameFeatures(mel_decoder, 2 * self._layers[0].channels)
@@ -120,7 +120,7 @@ class CudaStreamingDecoder(StreamingDecoder):
         self._nothing = torch.zeros(kept, device=device)
         delays = [total_delay(self._layers[:index]) for index in range(len(self._layers))]
         self._delays = torch.tensor(delays, device=device).unsqueeze(1)
-        # Recorded launches know where all of this lies, so it lives as long as they do.
+        # Captured launches know where all of this lies, so it lives as long as they do.
         self._history = max(layer.span for layer in self._layers) - 1
         self._ticks = torch.arange(-self._history, 2 * self._shapes.chunks[-1], device=device)
         self._launches: dict[tuple[int, int], _Launch] = {}
@@ -133,9 +133,9 @@ class CudaStreamingDecoder(StreamingDecoder):
         return DecoderState(self)
 
     def warm_up(self, sizes: Sequence[int] = (1,)) -> None:
-        """Record the launches of each of these sizes of the shapes, of all chunks.
+        """Capture the launches of each of these sizes of the shapes, of all chunks.
 
-        Launches that are not recorded yet are done operator by operator, to the same samples.
+        Launches that are not captured yet are done operator by operator, to the same samples.
 
         Raises:
             ConfigError: the device has not enough memory.
@@ -144,15 +144,15 @@ class CudaStreamingDecoder(StreamingDecoder):
             # The largest first: the others fit into its memory.
             for size, chunk in reversed(self._missing()):
                 if size in sizes:
-                    self._record(self._metadata(size, chunk), warm_up=None)
+                    self._capture(self._metadata(size, chunk), warm_up=None)
 
     @property
     def left(self) -> int:
-        """The number of launches that are not recorded yet."""
+        """The number of launches that are not captured yet."""
         return len(self._missing())
 
-    def record_next(self) -> bool:
-        """Record one launch that is not recorded yet; return False where all are.
+    def capture_next(self) -> bool:
+        """Capture one launch that is not captured yet; return False where all are.
 
         Other threads may call :meth:`advance` meanwhile. One thread may call this at a time.
 
@@ -163,7 +163,7 @@ class CudaStreamingDecoder(StreamingDecoder):
             return False
         metadata = self._metadata(*missing[0])
         spare = torch.zeros_like(self._kept[: len(metadata)])
-        self._record(metadata, warm_up=self._work(metadata, spare))
+        self._capture(metadata, warm_up=self._work(metadata, spare))
         return True
 
     def advance(self, inputs: Sequence[DecoderInput]) -> list[Tensor]:
@@ -214,28 +214,28 @@ class CudaStreamingDecoder(StreamingDecoder):
         silence = torch.empty(0, dtype=torch.float32, device="cpu")
         return [torch.cat([silence, *(hops.flatten() for hops in p.hops)]) for p in pending]
 
-    def _run(self, recorded: _Launch, members: Sequence[tuple[_PendingInput, int]]) -> None:
+    def _run(self, captured: _Launch, members: Sequence[tuple[_PendingInput, int]]) -> None:
         """Run a launch over some frames of each member: states and frames in, samples and
         states out.
 
         Nothing here waits for the device.
         """
         pieces = [pending.frames(count) for pending, count in members]
-        metadata = np.zeros(recorded.metadata.shape, dtype=np.int64)
+        metadata = np.zeros(captured.metadata.shape, dtype=np.int64)
         row = 1
         for place, ((pending, count), piece) in enumerate(zip(members, pieces, strict=True)):
             metadata[place, :_COUNTS] = 2 * pending.seen, pending.length, 2 * count
             metadata[place, _COUNTS : _COUNTS + len(piece)] = range(row, row + len(piece))
             row += len(piece)
-        self._send(torch.from_numpy(metadata), recorded.metadata)
+        self._send(torch.from_numpy(metadata), captured.metadata)
         if row > 1:  # else all are at their ends
             if any(piece.device.type != "cpu" for piece in pieces):
                 pieces = [piece.to(self._device) for piece in pieces]
             self._send(torch.cat(pieces), self._frames[1:row])
         kept = [self._nothing if pending.kept is None else pending.kept for pending, _ in members]
         torch.stack(kept, out=self._kept[: len(members)])
-        recorded.recording.replay()
-        hops = self._fetch(recorded.recording.result[: len(members)])
+        captured.graph.replay()
+        hops = self._fetch(captured.graph.result[: len(members)])
         for (pending, count), own in zip(members, hops, strict=True):
             # The place of the first hop, and those that are there: one less than rows.
             place = 2 * pending.seen - self._delay
@@ -262,22 +262,22 @@ class CudaStreamingDecoder(StreamingDecoder):
         return target.copy_(source, non_blocking=True)
 
     def _missing(self) -> list[tuple[int, int]]:
-        """Return the shapes that are not recorded yet; those of the fewest frames first."""
+        """Return the shapes that are not captured yet; those of the fewest frames first."""
         return [pair for pair in self._shapes.pairs if pair not in self._launches]
 
-    def _record(self, metadata: Tensor, warm_up: Callable[[], Tensor] | None) -> None:
-        """Record the launch that has this metadata."""
+    def _capture(self, metadata: Tensor, warm_up: Callable[[], Tensor] | None) -> None:
+        """Capture the launch that has this metadata."""
         size, chunk = len(metadata), metadata.shape[1] - _COUNTS
         with ieee_float32():
-            recording = self._recorder.record(self._work(metadata, self._kept[:size]), warm_up)
-        self._launches[size, chunk] = _Launch(metadata, recording)
+            graph = self._capturer.capture(self._work(metadata, self._kept[:size]), warm_up)
+        self._launches[size, chunk] = _Launch(metadata, graph)
 
     def _launch(self, size: int, chunk: int) -> _Launch:
-        """Return the recorded launch of a shape, or one that is done operator by operator."""
-        if (recorded := self._launches.get((size, chunk))) is not None:
-            return recorded
+        """Return the captured launch of a shape, or one that is done operator by operator."""
+        if (captured := self._launches.get((size, chunk))) is not None:
+            return captured
         metadata = self._metadata(size, chunk)
-        return _Launch(metadata, _Unrecorded(self._work(metadata, self._kept[:size])))
+        return _Launch(metadata, _Uncaptured(self._work(metadata, self._kept[:size])))
 
     def _metadata(self, size: int, chunk: int) -> Tensor:
         return torch.zeros(size, _COUNTS + chunk, dtype=torch.int64, device=self._device)
@@ -309,8 +309,8 @@ class CudaStreamingDecoder(StreamingDecoder):
         return work
 
 
-class _Unrecorded:
-    """Work that is done anew each time, in the place of a recording.
+class _Uncaptured:
+    """Work that is done anew each time, in the place of a graph.
 
     Attributes:
         result: of the latest replay.
@@ -329,11 +329,11 @@ class _Unrecorded:
 
 @dataclass(frozen=True)
 class _Launch:
-    """A recording, or what stands for it, and its metadata, int64 [B, 3 + chunk].
+    """A graph, or what stands for it, and its metadata, int64 [B, 3 + chunk].
 
     For each utterance these are its rows so far, the rows of the whole utterance, the rows that it
     moves on by, and where its frames are.
     """
 
     metadata: Tensor
-    recording: Recording[Tensor]
+    graph: CapturedGraph[Tensor]

@@ -1,4 +1,4 @@
-"""The choice of recorded launches that move many utterances on, each by its own frames."""
+"""The choice of captured launches that move many utterances on, each by its own frames."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...errors import ConfigError
 
 @dataclass(frozen=True)
 class DecoderLaunch:
-    """One launch of a recorded shape.
+    """One launch of a captured shape.
 
     Attributes:
         size: utterances that it has room for.

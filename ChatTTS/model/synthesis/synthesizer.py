@@ -8,7 +8,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ..cuda.recording_thread import Recordable
+from ..cuda.capture_thread import Capturable
 from ..dvae import DVAE, MelDecoder
 from .cuda_decoder import CudaStreamingDecoder
 from .streaming_decoder import DecoderInput, DecoderState, StreamingDecoder
@@ -55,8 +55,8 @@ class Synthesizer:
         return self._decoder.by_launches
 
     @property
-    def recordable(self) -> Recordable | None:
-        """Return the decoder, if it has launches that are recorded."""
+    def capturable(self) -> Capturable | None:
+        """Return the decoder, if it has launches that are captured."""
         return self._given if isinstance(self._given, CudaStreamingDecoder) else None
 
     def frames(self, ids: Tensor, hiddens: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from ...errors import GenerationError
 from ...utils.device_loop import DeviceLoop
 from ...utils.fair_lock import ComputeLock
-from ..cuda.recording_thread import Recordable
+from ..cuda.capture_thread import Capturable
 from ..embed import Embed
 from ..generation import Cancellation, Delta, Gain, GenerationRequest, check_single
 from ..lora.names import Adapters
@@ -67,9 +67,9 @@ class VelocityGenerator:
         return self.engine.loop if executor.depth > 1 and executor.stages == 1 else None
 
     @property
-    def recordable(self) -> Recordable | None:
-        """The steps on a device that are still to be recorded, if they ever are."""
-        return self.engine.engine.executor.recordable
+    def capturable(self) -> Capturable | None:
+        """The steps on a device that are still to be captured, if they ever are."""
+        return self.engine.engine.executor.capturable
 
     @property
     def adapters(self) -> Adapters:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ...errors import ConfigError, EngineDeadError, EngineUnavailableError
-from ..cuda.recording_thread import record_behind
+from ..cuda.capture_thread import capture_in_background
 from ..generation import NO_ATTENTION, GenerationRequest
 from ..random_numbers import DrawKey, Pass
 from ..sampling_params import SamplingParams
@@ -93,8 +93,8 @@ class LLMEngine:
         """
         config = args.create_engine_config()
         engine = cls(config, make_executor(config))
-        if (steps := engine.executor.recordable) is not None:
-            record_behind([steps])
+        if (steps := engine.executor.capturable) is not None:
+            capture_in_background([steps])
         return engine
 
     def _count_from_here(self) -> None:

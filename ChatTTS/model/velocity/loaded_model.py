@@ -91,7 +91,7 @@ class LoadedModel:
     Attributes:
         how: a description of the kernels and the dtype, for logs and the system check.
         shard, peers: the rank, and how it reaches the others, if it is not the only one.
-        recorder: records whole steps, if the model runs on Triton kernels.
+        capturer: captures whole steps, if the model runs on Triton kernels.
         adapters: those that requests may name; batches number them in this order.
         compiles: whether the first launch of a kernel compiles it.
     """
@@ -106,14 +106,14 @@ class LoadedModel:
     how: str
     shard: Shard
     peers: Peers | None = None
-    recorder: graphs.Recorder | None = None
+    capturer: graphs.GraphCapturer | None = None
     adapters: tuple[Adapter, ...] = ()
     compiles: bool = False
 
     @property
     def gives_attention(self) -> bool:
-        """Return whether requests may have alignment heads; recorded steps give their attention."""
-        return self.llama.gives_attention or self.recorder is not None
+        """Return whether requests may have alignment heads; captured steps give their attention."""
+        return self.llama.gives_attention or self.capturer is not None
 
     @property
     def ends(self) -> dict[Pass, int]:

@@ -98,7 +98,7 @@ class ModelLoader:
             stored = replace(stored, dtype=torch.bfloat16)
         embed = load_embed(self._folder / "Embed.safetensors", sizes.embed, stored)
         outputs = self._keep_own_heads(embed)
-        recorder: graphs.Recorder | None = None
+        capturer: graphs.GraphCapturer | None = None
         kernels = team is None and self._has_triton(file.shape)
         if self._int8_cache:
             self._check_int8_cache(file.shape, team, kernels=kernels)
@@ -109,7 +109,7 @@ class ModelLoader:
             how = f"CPU kernels ({team.about}), {kind}, {team.size} threads"
         else:
             if kernels:
-                llama, sampler, recorder = self._triton(file, embed)
+                llama, sampler, capturer = self._triton(file, embed)
             else:
                 if self._quantization is not None:
                     logger.warning(
@@ -132,7 +132,7 @@ class ModelLoader:
             how,
             self._shard,
             self._peers,
-            recorder,
+            capturer,
             self._adapters,
             compiles=kernels,
         )
@@ -211,10 +211,10 @@ class ModelLoader:
 
     def _triton(
         self, file: LlamaFile, embed: Embed
-    ) -> tuple[LlamaModel, Sampler, graphs.Recorder | None]:
-        """Return the Llama, the sampler and the recorder for CUDA.
+    ) -> tuple[LlamaModel, Sampler, graphs.GraphCapturer | None]:
+        """Return the Llama, the sampler and the capturer for CUDA.
 
-        Steps of several ranks are not recorded: they exchange rows in the middle.
+        Steps of several ranks are not captured: they exchange rows in the middle.
         """
         from ..kernels.cuda.products import product
         from .backends.cuda.operations import TritonOperations
@@ -239,8 +239,8 @@ class ModelLoader:
         if self._peers is not None:
             return llama, TritonSampler(), None
         advice = "give less kv_memory, lower max_num_seqs, or end what else uses the GPU"
-        recorder = graphs.CudaRecorder(device, advice=advice, priority=graphs.ENGINE_PRIORITY)
-        return llama, TritonSampler(), recorder
+        capturer = graphs.CudaGraphCapturer(device, advice=advice, priority=graphs.ENGINE_PRIORITY)
+        return llama, TritonSampler(), capturer
 
     def _torch(self, file: LlamaFile, embed: Embed, outputs: Mapping[str, int]) -> LlamaModel:
         device, dtype = self._placement.device, self._placement.dtype

@@ -1,6 +1,6 @@
 """Carry out a plan's work, on a machine that computes positions and draws.
 
-One machine is here: it computes each step at once. The other one replays recorded steps; see
+One machine is here: it computes each step at once. The other one replays captured steps; see
 ``backends/cuda/machine.py``.
 """
 

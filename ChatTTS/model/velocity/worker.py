@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from ...errors import ConfigError
 from ...utils import machine
+from ..cuda.capture_thread import Capturable
 from ..cuda.failures import is_lasting, is_out_of_memory, patience, wait_for
 from ..cuda.graphs import ENGINE_PRIORITY, give_back_memory
-from ..cuda.recording_thread import Recordable
 from ..llama.shard import Peers
 from ..tokenizer import Tokenizer
 from .configs import CacheConfig, EngineConfig
@@ -51,7 +51,7 @@ class Worker:
         peers: how it reaches the others.
 
     Attributes:
-        depth, max_steps, recordable: see ``ExecutorBase``.
+        depth, max_steps, capturable: see ``ExecutorBase``.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Worker:
                 device, priority=ENGINE_PRIORITY
             )
         self.depth = self.max_steps = 1
-        self.recordable: Recordable | None = None
+        self.capturable: Capturable | None = None
 
     def plan_cache(self) -> CacheConfig:
         """Return the KV cache's config with the numbers of blocks for a single rank.
@@ -110,7 +110,7 @@ class Worker:
             ) from error
         self._runner = runner = ModelRunner(self.model, self._new_machine())
         self.depth, self.max_steps = runner.depth, runner.max_steps
-        if self.model.compiles and self.model.recorder is None:
+        if self.model.compiles and self.model.capturer is None:
             self._launch_all(cache)
         logger.info(
             "KV cache: %d blocks of %d positions, %d MB at most",
@@ -166,7 +166,7 @@ class Worker:
         self._is_lost = self._is_lost or is_lasting(error)
 
     def close(self) -> bool:
-        """Wait for the plans in flight: recorded steps must not be freed while they run.
+        """Wait for the plans in flight: captured steps must not be freed while they run.
 
         Returns:
             Whether they are done. If not, the device is lost, and this object must be kept.
@@ -187,12 +187,12 @@ class Worker:
         return _NO_STREAM if self._stream is None else torch.cuda.stream(self._stream)
 
     def _new_machine(self) -> Machine:
-        """Return a machine, of recorded steps if the model runs on Triton kernels."""
-        if self.model.recorder is None:
+        """Return a machine, of captured steps if the model runs on Triton kernels."""
+        if self.model.capturer is None:
             return EagerMachine(self.model, self._pool)
         from .backends.cuda.machine import new_machine
 
-        self.recordable = machine = new_machine(self.model, self._pool, self._config.scheduler)
+        self.capturable = machine = new_machine(self.model, self._pool, self._config.scheduler)
         return machine
 
     def _launch_all(self, cache: CacheConfig) -> None:

@@ -68,7 +68,7 @@ class LocalModel:
     def unrecorded(self) -> int:
         """Return how many launches on a GPU are not recorded yet."""
         with contextlib.suppress(NotLoadedError):  # while the server shuts down
-            return sum(part.left for part in self.chat._loaded.recordables)
+            return sum(part.left for part in self.chat._loaded.capturables)
         return 0
 
     @property

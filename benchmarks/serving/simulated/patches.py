@@ -47,7 +47,7 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
     from ChatTTS.pipeline.decode.worker import MAX_FRAMES_ON_GPU
     from ChatTTS.utils.fair_lock import NoLock
 
-    from .recordings import DecoderWork, SimulatedRecorder
+    from .graphs import DecoderWork, SimulatedCapturer
 
     replace = partial(_replace, put)
     device = SimulatedDevice(counters)
@@ -64,11 +64,11 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
     replace(loading, "load_synthesizers", partial(_synthesizers, synthesizers))
 
     # Launches.
-    def recorder(stream: SimulatedStream, *_: Any, **__: Any) -> SimulatedRecorder:
-        return SimulatedRecorder(stream, times)
+    def capturer(stream: SimulatedStream, *_: Any, **__: Any) -> SimulatedCapturer:
+        return SimulatedCapturer(stream, times)
 
-    replace(graphs, "CudaRecorder", partial(recorder, engine))
-    replace(synthesizers, "CudaRecorder", partial(recorder, decoder))
+    replace(graphs, "CudaGraphCapturer", partial(capturer, engine))
+    replace(synthesizers, "CudaGraphCapturer", partial(capturer, decoder))
     # Voices with alignment heads would get none.
     replace(TextAttention, "launch", lambda *_: None)
     work, hops = CudaStreamingDecoder._work, WeakKeyDictionary[CudaStreamingDecoder, int]()
@@ -146,7 +146,7 @@ def _synthesizers(
     module: Any, decoder: Any, dvae: Any, vocos: Any, placement: Any, *_: Any, **__: Any
 ) -> Any:
     """As ``load_synthesizers`` of ``ChatTTS.loading.synthesizers`` on CUDA."""
-    # Operators run on the host for launches that are not recorded, as those of torch.
+    # Operators run on the host for launches that are not captured, as those of torch.
     operations = module.TORCH_OPERATIONS
     layers = module.cuda_layers(module.vocoder_layers(vocos), operations, placement.dtype)
     decoders = module._cuda_decoders(decoder, dvae, layers, operations, placement)

@@ -174,7 +174,7 @@ def test_errors_after_which_the_process_has_no_device(
 def test_memory_is_given_back_where_cuda_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not during a capture of another thread, and not where CUDA was never started."""
     held: list[bool] = []
-    lock = graphs.CudaRecorder.capturing
+    lock = graphs.CudaGraphCapturer.capturing
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: held.append(lock.locked()))
     give_back_memory()
     assert held == []

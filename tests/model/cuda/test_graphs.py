@@ -1,4 +1,4 @@
-"""Recorded work: the stand-in is as strict as a CUDA graph, and errors name the memory sizes."""
+"""Captured work: the stand-in is as strict as a CUDA graph, and errors name the memory sizes."""
 
 import itertools
 import sys
@@ -14,14 +14,16 @@ import torch
 from torch import Tensor
 
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.cuda.graphs import CudaRecorder, Recorder
+from ChatTTS.model.cuda.graphs import CudaGraphCapturer, GraphCapturer
 
+from ...support.capture_tools import EagerCapturer, LateCapturer
 from ...support.kernel_tools import DEVICE
-from ...support.recorder_tools import EagerRecorder, LateRecorder
 
-RECORDERS = [
-    pytest.param(EagerRecorder, id="eager"),
-    pytest.param(lambda: CudaRecorder(DEVICE, advice="a test"), id="cuda", marks=pytest.mark.gpu),
+CAPTURERS = [
+    pytest.param(EagerCapturer, id="eager"),
+    pytest.param(
+        lambda: CudaGraphCapturer(DEVICE, advice="a test"), id="cuda", marks=pytest.mark.gpu
+    ),
 ]
 
 
@@ -31,51 +33,51 @@ class Outputs:
     others: tuple[Tensor | None, dict[str, Tensor]]
 
 
-@pytest.mark.parametrize("make", RECORDERS)
+@pytest.mark.parametrize("make", CAPTURERS)
 def test_a_replay_works_on_what_the_inputs_hold(make: Any) -> None:
     x = torch.zeros(3, device=DEVICE)
-    recorder: Recorder = make()
-    recording = recorder.record(lambda: Outputs(2 * x, (None, {"whole": (x + 1).long()})))
-    before = recording.result.doubled
+    capturer: GraphCapturer = make()
+    graph = capturer.capture(lambda: Outputs(2 * x, (None, {"whole": (x + 1).long()})))
+    before = graph.result.doubled
     for value in (1.0, 5.0):
         x.fill_(value)
-        recording.replay()
-        assert recording.result.doubled is before
+        graph.replay()
+        assert graph.result.doubled is before
         assert before.tolist() == [2 * value] * 3
-        nothing, others = recording.result.others
+        nothing, others = graph.result.others
         assert nothing is None
         assert others["whole"].tolist() == [value + 1] * 3
 
 
-@pytest.mark.parametrize("make", RECORDERS)
-def test_recorded_work_may_change_its_inputs(make: Any) -> None:
+@pytest.mark.parametrize("make", CAPTURERS)
+def test_captured_work_may_change_its_inputs(make: Any) -> None:
     total = torch.zeros(2, device=DEVICE)
-    recording = make().record(lambda: [total.add_(1), total * 10])
+    graph = make().capture(lambda: [total.add_(1), total * 10])
     total.fill_(5)
     for expected in (6, 7, 8):
-        recording.replay()
-        same, scaled = recording.result
+        graph.replay()
+        same, scaled = graph.result
         assert same.tolist() == total.tolist() == [expected] * 2
         assert scaled.tolist() == [expected * 10] * 2
 
 
-@pytest.mark.parametrize("make", RECORDERS)
+@pytest.mark.parametrize("make", CAPTURERS)
 def test_captures_are_counted_and_timed(make: Any) -> None:
-    recorder = make()
-    assert (recorder.captures, recorder.seconds) == (0, 0)
+    capturer = make()
+    assert (capturer.captures, capturer.seconds) == (0, 0)
     x = torch.ones(1, device=DEVICE)
     for count in (1, 2):
-        recorder.record(lambda: x + 1)
-        assert recorder.captures == count
-    assert recorder.seconds > 0
+        capturer.capture(lambda: x + 1)
+        assert capturer.captures == count
+    assert capturer.seconds > 0
 
 
 def test_results_are_good_until_the_next_replay() -> None:
     x, flags = torch.ones(2), torch.zeros(2, dtype=torch.bool)
-    recorder = EagerRecorder()
-    first = recorder.record(lambda: (x + 1, (x + 1).int(), ~flags, x.add_(0)))
+    capturer = EagerCapturer()
+    first = capturer.capture(lambda: (x + 1, (x + 1).int(), ~flags, x.add_(0)))
     assert first.result[0].isnan().all()
-    second = recorder.record(lambda: x + 2)
+    second = capturer.capture(lambda: x + 2)
     first.replay()
     assert first.result[0].tolist() == [2, 2]
     second.replay()
@@ -87,14 +89,14 @@ def test_results_are_good_until_the_next_replay() -> None:
     assert second.result.tolist() == [3, 3]
 
 
-def test_what_is_recorded_late_is_done_at_its_first_replay() -> None:
+def test_what_is_captured_late_is_done_at_its_first_replay() -> None:
     """It is as strict from then on."""
     x = torch.ones(2)
-    recorder = LateRecorder()
-    recordings = [recorder.record(partial(torch.add, x, more)) for more in (1, 2, 3)]
-    assert recorder.captures == 3
+    capturer = LateCapturer()
+    graphs = [capturer.capture(partial(torch.add, x, more)) for more in (1, 2, 3)]
+    assert capturer.captures == 3
     x.fill_(5)
-    first, second, third = recordings
+    first, second, third = graphs
     first.replay()
     held = first.result
     assert held.tolist() == [6, 6]
@@ -111,20 +113,20 @@ def test_what_is_recorded_late_is_done_at_its_first_replay() -> None:
 
 def test_a_graph_has_one_shape() -> None:
     kind = SimpleNamespace(size=2, dtype=torch.float32)
-    recording = EagerRecorder().record(lambda: torch.ones(kind.size, dtype=kind.dtype))
+    graph = EagerCapturer().capture(lambda: torch.ones(kind.size, dtype=kind.dtype))
     for size, dtype in ((3, torch.float32), (2, torch.int64)):
         kind.size, kind.dtype = size, dtype
         with pytest.raises(RuntimeError, match="one shape"):
-            recording.replay()
+            graph.replay()
 
 
 def test_results_are_tensors() -> None:
     with pytest.raises(TypeError, match="gives tensors, not int"):
-        EagerRecorder().record(lambda: 5)
+        EagerCapturer().capture(lambda: 5)
 
 
 class FakeCuda:
-    """The part of ``torch.cuda`` that a recorder uses; it notes the calls in their order."""
+    """The part of ``torch.cuda`` that a capturer uses; it notes the calls in their order."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.log: list[Any] = []
@@ -185,11 +187,11 @@ class FakeCuda:
 
 def test_a_capture_is_warmed_up_on_its_own_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = FakeCuda(monkeypatch)
-    recorder = CudaRecorder(torch.device("cuda"), advice="buy memory")
+    capturer = CudaGraphCapturer(torch.device("cuda"), advice="buy memory")
     cuda.log.clear()
     cuda.devices.clear()
-    recording = recorder.record(lambda: cuda.log.append("work"))
-    recording.replay()
+    graph = capturer.capture(lambda: cuda.log.append("work"))
+    graph.replay()
     assert cuda.modes == [True]
     # Not "cuda": in a thread with another current device, that is another device.
     assert cuda.devices == [torch.device("cuda:1")] * 2
@@ -216,9 +218,9 @@ def test_a_capture_is_warmed_up_on_its_own_stream(monkeypatch: pytest.MonkeyPatc
 def test_a_capture_beside_others_work_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Giving memory back would wait for the device, and other memory is warmed up."""
     cuda = FakeCuda(monkeypatch)
-    recorder = CudaRecorder(torch.device("cuda"), advice="buy memory")
+    capturer = CudaGraphCapturer(torch.device("cuda"), advice="buy memory")
     cuda.log.clear()
-    recorder.record(lambda: cuda.log.append("work"), lambda: cuda.log.append("warm-up"))
+    capturer.capture(lambda: cuda.log.append("work"), lambda: cuda.log.append("warm-up"))
     pool, mode = ("pool", "pool 0"), ("capture_error_mode", "thread_local")
     assert cuda.log[2:-3] == [
         ("stream",),
@@ -236,7 +238,7 @@ def test_too_little_memory_is_said_with_the_numbers(
     monkeypatch: pytest.MonkeyPatch, text: str, at: int
 ) -> None:
     cuda = FakeCuda(monkeypatch)
-    recorder = CudaRecorder(torch.device("cuda"), advice="lower max_num_seqs")
+    capturer = CudaGraphCapturer(torch.device("cuda"), advice="lower max_num_seqs")
     calls: list[int] = []
 
     def work() -> None:
@@ -245,9 +247,9 @@ def test_too_little_memory_is_said_with_the_numbers(
             raise RuntimeError(text)
 
     with pytest.raises(ConfigError, match="1024 MiB of 81920 MiB are free; lower max_num_seqs"):
-        recorder.record(work)
+        capturer.capture(work)
     assert cuda.log[-1] == "end of device"
-    assert recorder.captures == 0
+    assert capturer.captures == 0
 
 
 def test_other_errors_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,5 +259,5 @@ def test_other_errors_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("operation not permitted when stream is capturing")
 
     with pytest.raises(RuntimeError, match="not permitted") as caught:
-        CudaRecorder(torch.device("cuda"), advice="").record(work)
+        CudaGraphCapturer(torch.device("cuda"), advice="").capture(work)
     assert not isinstance(caught.value, ConfigError)

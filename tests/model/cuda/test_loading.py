@@ -9,7 +9,7 @@ import torch
 
 from ChatTTS.errors import ConfigError
 from ChatTTS.loading import synthesizers as loading
-from ChatTTS.model.cuda.graphs import Recorder
+from ChatTTS.model.cuda.graphs import GraphCapturer
 from ChatTTS.model.devices.placement import Placement
 from ChatTTS.model.dvae import DVAE
 from ChatTTS.model.gpt import EngineOptions
@@ -17,19 +17,19 @@ from ChatTTS.model.synthesis.cuda_decoder import CudaStreamingDecoder
 from ChatTTS.model.synthesis.launch_shapes import LaunchShapes
 from ChatTTS.model.synthesis.vocoder import Vocoder
 
+from ...support.capture_tools import EagerCapturer
 from ...support.decoder_tools import by_torch, modules, some_frames
-from ...support.recorder_tools import EagerRecorder
 
 
 def load_synthesizers(
     monkeypatch: pytest.MonkeyPatch,
     vocoder: Vocoder,
-    recorder: Callable[[], Recorder] = EagerRecorder,
+    capturer: Callable[[], GraphCapturer] = EagerCapturer,
     dtype: torch.dtype = torch.float32,
 ) -> tuple[Any, Any]:
     """Load the synthesizers of a placement on CUDA, with their modules on the CPU."""
-    monkeypatch.setattr(loading, "CudaRecorder", lambda device, advice: recorder())
-    monkeypatch.setattr(loading, "_RECORDED_FIRST", (1,))
+    monkeypatch.setattr(loading, "CudaGraphCapturer", lambda device, advice: capturer())
+    monkeypatch.setattr(loading, "_CAPTURED_FIRST", (1,))
     cuda = torch.device("cuda")
     return loading.load_synthesizers(
         modules(True)[0],
@@ -41,7 +41,7 @@ def load_synthesizers(
     )
 
 
-def test_on_cuda_both_ways_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_cuda_both_ways_are_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     for own, use_decoder in zip(
         load_synthesizers(monkeypatch, modules(True)[1]), (True, False), strict=True
     ):
@@ -67,18 +67,18 @@ def test_rows_stand_alone_where_kernels_run(
 
 
 def test_the_rest_is_left_to_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    recorders: list[EagerRecorder] = []
+    capturers: list[EagerCapturer] = []
 
-    def recorder() -> EagerRecorder:
-        recorders.append(EagerRecorder())
-        return recorders[-1]
+    def capturer() -> EagerCapturer:
+        capturers.append(EagerCapturer())
+        return capturers[-1]
 
-    own = load_synthesizers(monkeypatch, modules(True)[1], recorder)
+    own = load_synthesizers(monkeypatch, modules(True)[1], capturer)
     shapes = LaunchShapes()
-    first = sum(size in loading._RECORDED_FIRST for size, _ in shapes.pairs)
-    assert [each.captures for each in recorders] == [first] * 2
-    assert [each.recordable for each in own] == [each._given for each in own]
-    assert [each.recordable.left for each in own] == [len(shapes.pairs) - first] * 2
+    first = sum(size in loading._CAPTURED_FIRST for size, _ in shapes.pairs)
+    assert [each.captures for each in capturers] == [first] * 2
+    assert [each.capturable for each in own] == [each._given for each in own]
+    assert [each.capturable.left for each in own] == [len(shapes.pairs) - first] * 2
 
 
 def test_a_vocoder_that_is_not_centred_is_used_whole(
@@ -105,8 +105,8 @@ def test_a_model_of_less_than_float32_gets_a_decoder_of_less(
 
 
 def test_too_little_memory_is_no_reason_to_go_on_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(EagerRecorder):
-        def record(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
+    class Full(EagerCapturer):
+        def capture(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
             raise ConfigError("1 MiB of 2 MiB are free")
 
     with pytest.raises(ConfigError, match="MiB"):

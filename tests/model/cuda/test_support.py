@@ -33,7 +33,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     support._why_none_is_launched.cache_clear()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
-    # The probe may not wait for the whole device, on which another thread may be recording.
+    # The probe may not wait for the whole device, on which another thread may be capturing.
     monkeypatch.delattr(torch.cuda, "synchronize")
     stream = SimpleNamespace(synchronize=lambda: None)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: stream)

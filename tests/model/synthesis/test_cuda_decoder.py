@@ -1,4 +1,4 @@
-"""The decoder of recorded launches, beyond the contract of all streaming decoders.
+"""The decoder of captured launches, beyond the contract of all streaming decoders.
 
 That contract is tested in ``test_streaming_decoder.py``.
 """
@@ -14,6 +14,7 @@ import torch
 from ChatTTS.model.synthesis.layer_operations import kernel_operations
 from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
 
+from ...support.capture_tools import EagerCapturer, ForgetfulCapturer
 from ...support.decoder_tools import (
     SHAPES,
     by_torch,
@@ -25,13 +26,12 @@ from ...support.decoder_tools import (
     streamed,
     whole,
 )
-from ...support.recorder_tools import EagerRecorder, ForgetfulRecorder
 
 pytestmark = pytest.mark.filterwarnings("ignore:At least one mel filterbank")
 
 
-class Counting(EagerRecorder):
-    """A recorder that also counts the replays.
+class Counting(EagerCapturer):
+    """A capturer that also counts the replays.
 
     Attributes:
         after_replay: called behind each.
@@ -42,16 +42,16 @@ class Counting(EagerRecorder):
         self.replays = 0
         self.after_replay: Callable[[], object] = lambda: None
 
-    def record(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
-        recording: Any = super().record(work, warm_up)
+    def capture(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
+        graph: Any = super().capture(work, warm_up)
 
         def replay() -> None:
             self.replays += 1
-            type(recording).replay(recording)
+            type(graph).replay(graph)
             self.after_replay()
 
-        recording.replay = replay
-        return recording
+        graph.replay = replay
+        return graph
 
 
 @pytest.mark.parametrize("size", [1, 7])
@@ -59,103 +59,103 @@ class Counting(EagerRecorder):
 def test_work_is_linear(count: int, size: int) -> None:
     """Each frame is in one launch; the launches that flush the end do not depend on the length."""
     mel_decoder, vocoder = little()
-    recorder, reach = Counting(), mel_decoder.reach + vocoder.reach
-    device = cuda_decoder(mel_decoder, vocoder, recorder)
+    capturer, reach = Counting(), mel_decoder.reach + vocoder.reach
+    device = cuda_decoder(mel_decoder, vocoder, capturer)
     device.warm_up()
     streamed(device, some_frames(mel_decoder, count).split(size), reach, hop=10)
-    assert recorder.replays == count // size - 1 + math.ceil((size + reach // 2) / 8)
+    assert capturer.replays == count // size - 1 + math.ceil((size + reach // 2) / 8)
 
 
 def test_a_batch_is_one_launch() -> None:
     mel_decoder, vocoder = little()
-    recorder = Counting()
-    device = cuda_decoder(mel_decoder, vocoder, recorder)
+    capturer = Counting()
+    device = cuda_decoder(mel_decoder, vocoder, capturer)
     device.warm_up(SHAPES.sizes)
     for count, launches in ((1, 1), (3, 1), (4, 1), (5, 2)):
-        recorder.replays = 0
+        capturer.replays = 0
         device.advance(
             [DecoderInput(device.begin(), some_frames(mel_decoder, 3)) for _ in range(count)]
         )
-        assert recorder.replays == launches
+        assert capturer.replays == launches
 
 
-def test_no_call_waits_for_a_recording() -> None:
-    """Launches that are not recorded are done without a recording."""
+def test_no_call_waits_for_a_capture() -> None:
+    """Launches that are not captured are done without a graph."""
     mel_decoder, vocoder = little()
-    recorder = Counting()
-    device, frames = cuda_decoder(mel_decoder, vocoder, recorder), some_frames(mel_decoder, 8)
+    capturer = Counting()
+    device, frames = cuda_decoder(mel_decoder, vocoder, capturer), some_frames(mel_decoder, 8)
     device.warm_up((1, 2))
     device.warm_up((2,))
-    assert recorder.captures == 6  # three chunks for each of the two
+    assert capturer.captures == 6  # three chunks for each of the two
     torch.set_float32_matmul_precision("high")
     try:
         for count in (1, 2, 3, 4):
             states = [device.begin() for _ in range(count)]
-            recorder.replays = 0
+            capturer.replays = 0
             begun = device.advance([DecoderInput(state, frames[:2]) for state in states])
-            assert bool(recorder.replays) == (count < 3)
+            assert bool(capturer.replays) == (count < 3)
             rest = device.advance([DecoderInput(state, frames[2:], last=True) for state in states])
             for pieces in zip(begun, rest, strict=True):
                 expected = by_torch(mel_decoder, vocoder, frames)
                 torch.testing.assert_close(torch.cat(pieces), expected, rtol=0, atol=2e-5)
     finally:
         torch.set_float32_matmul_precision("highest")
-    assert recorder.captures == 6
+    assert capturer.captures == 6
 
 
-def test_recordings_change_no_bit() -> None:
-    """Whether none, all, or more and more launches are recorded, also beside others' frames."""
+def test_graphs_change_no_bit() -> None:
+    """Whether none, all, or more and more launches are captured, also beside others' frames."""
     mel_decoder, vocoder = little()
     utterances = [some_frames(mel_decoder, count) for count in (1, 5, 9, 17, 30, 40)]
-    none, recorder = cuda_decoder(mel_decoder, vocoder), Counting()
-    ever_more = cuda_decoder(mel_decoder, vocoder, recorder)
+    none, capturer = cuda_decoder(mel_decoder, vocoder), Counting()
+    ever_more = cuda_decoder(mel_decoder, vocoder, capturer)
     completed = cuda_decoder(mel_decoder, vocoder)
-    while completed.record_next():
+    while completed.capture_next():
         pass
-    recorder.after_replay = ever_more.record_next
+    capturer.after_replay = ever_more.capture_next
     ever_more.warm_up()
     for seed in range(2):
         expected = in_company(none, utterances, seed)
         for decoder in (completed, ever_more):
             for samples, other in zip(in_company(decoder, utterances, seed), expected, strict=True):
                 assert torch.equal(samples, other)
-    assert recorder.captures == len(SHAPES.pairs)
+    assert capturer.captures == len(SHAPES.pairs)
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 11])
-def test_all_launches_can_be_recorded(count: int) -> None:
+def test_all_launches_can_be_captured(count: int) -> None:
     """Those of the most utterances and frames, too: nothing is left to single operators."""
     mel_decoder, vocoder = little()
-    recorder = Counting()
-    device = cuda_decoder(mel_decoder, vocoder, recorder)
+    capturer = Counting()
+    device = cuda_decoder(mel_decoder, vocoder, capturer)
     device.warm_up((1,))
-    while device.record_next():
+    while device.capture_next():
         pass
-    assert recorder.captures == len(SHAPES.pairs)
+    assert capturer.captures == len(SHAPES.pairs)
     for frames in (1, 3, 8, 20):
-        recorder.replays = 0
+        capturer.replays = 0
         states = [device.begin() for _ in range(count)]
         device.advance([DecoderInput(state, some_frames(mel_decoder, frames)) for state in states])
-        assert recorder.replays == len(list(SHAPES.plan([frames] * count)))
+        assert capturer.replays == len(list(SHAPES.plan([frames] * count)))
 
 
-def test_a_recording_waits_for_no_call_and_writes_nothing_that_calls_use() -> None:
+def test_a_capture_waits_for_no_call_and_writes_nothing_that_calls_use() -> None:
     """It is made between a launch and the reading of the rows that the launch keeps."""
     mel_decoder, vocoder = little()
-    frames, recorder = some_frames(mel_decoder, 12), Counting()
-    device = cuda_decoder(mel_decoder, vocoder, recorder)
+    frames, capturer = some_frames(mel_decoder, 12), Counting()
+    device = cuda_decoder(mel_decoder, vocoder, capturer)
     device.warm_up((1,))
     made: list[int] = []
 
-    def record_in_a_thread() -> None:
+    def capture_in_a_thread() -> None:
         before = device._kept._version
-        thread = threading.Thread(target=device.record_next, daemon=True)
+        thread = threading.Thread(target=device.capture_next, daemon=True)
         thread.start()
         thread.join(20)
-        assert not thread.is_alive(), "a recording must not wait for a call"
+        assert not thread.is_alive(), "a capture must not wait for a call"
         made.append(device._kept._version - before)
 
-    recorder.after_replay = record_in_a_thread
+    capturer.after_replay = capture_in_a_thread
     state, before = device.begin(), device._kept._version
     pieces = [
         device.advance([DecoderInput(state, part, last=last)])[0]
@@ -202,10 +202,10 @@ def test_products_have_all_their_bits() -> None:
     """Products keep full float32, whatever precision the process allows elsewhere."""
     seen = []
 
-    class Watching(EagerRecorder):
-        def record(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
+    class Watching(EagerCapturer):
+        def capture(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
             seen.append(torch.get_float32_matmul_precision())
-            return super().record(work, warm_up)
+            return super().capture(work, warm_up)
 
     device = cuda_decoder(*little(), Watching())
     torch.set_float32_matmul_precision("high")
@@ -217,9 +217,9 @@ def test_products_have_all_their_bits() -> None:
     assert set(seen) == {"highest"}
 
 
-def test_what_launches_read_outlives_their_recording() -> None:
-    recorder = ForgetfulRecorder()
-    decoder = cuda_decoder(*little(), recorder=recorder)
+def test_what_launches_read_outlives_their_capture() -> None:
+    capturer = ForgetfulCapturer()
+    decoder = cuda_decoder(*little(), capturer=capturer)
     decoder.warm_up((1, 2))
-    assert recorder.captures == len(SHAPES.chunks) * 2
-    assert recorder.lost() == 0
+    assert capturer.captures == len(SHAPES.chunks) * 2
+    assert capturer.lost() == 0

@@ -1,4 +1,4 @@
-"""The choice of the recorded launches that decode a batch."""
+"""The choice of the captured launches that decode a batch."""
 
 import random
 from dataclasses import replace

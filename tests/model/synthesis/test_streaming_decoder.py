@@ -1,6 +1,6 @@
-"""The contract of every streaming decoder: on torch, on the CPU kernels and of recorded launches.
+"""The contract of every streaming decoder: on torch, on the CPU kernels and of captured launches.
 
-The CUDA decoder runs on a GPU where there is one, and elsewhere with a recorder that is as strict.
+The CUDA decoder runs on a GPU where there is one, and elsewhere with a capturer that is as strict.
 """
 
 from __future__ import annotations

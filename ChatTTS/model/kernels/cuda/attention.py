@@ -135,7 +135,7 @@ def attend_rows(
             ``table_of`` are read early: the last launch without overlap must not write them, nor
             any launch since; see ``dependent_launch.py``.
         max_positions: an upper bound of the number of positions that a row attends to. It is known
-            before the positions are, so the launch can be recorded.
+            before the positions are, so the launch can be captured.
 
     Returns:
         [rows, heads, head size] in the dtype of ``query``; zeros for padding. Sums are computed in

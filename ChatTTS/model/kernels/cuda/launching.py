@@ -38,7 +38,7 @@ def compile_all(works: Iterable[Callable[[], object]], threads: int) -> None:
     ``AsyncCompileMode`` compile at the first launch.
 
     Args:
-        works: may be recorded, so nothing in them depends on values.
+        works: may be captured, so nothing in them depends on values.
         threads: how many kernels are compiled at a time.
     """
     compiling = getattr(triton, "AsyncCompileMode", None)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from ...cuda.recording_thread import Recordable
+from ...cuda.capture_thread import Capturable
 from ...lora.names import Adapters
 from ..configs import CacheConfig
 from ..plan import Pending, StepPlan
@@ -51,8 +51,8 @@ class ExecutorBase(ABC):
         """
 
     @property
-    def recordable(self) -> Recordable | None:
-        """The steps on a device that are still to be recorded, if they ever are."""
+    def capturable(self) -> Capturable | None:
+        """The steps on a device that are still to be captured, if they ever are."""
         return None
 
     @abstractmethod

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ....utils.fair_lock import ComputeLock, NoLock
 from ...cuda import failures
+from ...cuda.capture_thread import Capturable
 from ...cuda.graphs import give_back_memory
-from ...cuda.recording_thread import Recordable
 from ..configs import CacheConfig, EngineConfig
 from ..plan import Pending, StepPlan
 from .base import ExecutorBase
@@ -62,8 +62,8 @@ class InProcessExecutor(ExecutorBase):
         return self._loaded.model.embed
 
     @property
-    def recordable(self) -> Recordable | None:
-        return None if self._worker is None else self._worker.recordable
+    def capturable(self) -> Capturable | None:
+        return None if self._worker is None else self._worker.capturable
 
     def init_cache(self) -> CacheConfig:
         cache = self._loaded.plan_cache()

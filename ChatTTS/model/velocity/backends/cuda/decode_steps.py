@@ -1,4 +1,4 @@
-"""Decode steps that are recorded as one graph: last ids in, hidden states and next ids out.
+"""Decode steps that are captured as one graph: last ids in, hidden states and next ids out.
 
 The inputs of a step are on the device at fixed addresses, and a step writes the inputs of the next
 one there. So steps follow one another without the host, which reads their results later.
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ....cuda.failures import patience, wait_for
-from ....cuda.graphs import Recorder
+from ....cuda.graphs import GraphCapturer
 from ....embed import Embed, RowKind
 from ....kernels.cuda.sampling import SamplingState, pack_sampling, sample_codes
 from ....kernels.cuda.step_results import result_width, store_results
@@ -26,8 +26,8 @@ from ....random_numbers import Pass
 from ...input_batch import SequenceState
 from ...layers import Llama
 from ...plan import Pending, StepResult, Work
+from .captured_steps import CapturedSteps
 from .operations import AttentionMetadata, TritonOperations
-from .recordings import RecordedSteps
 from .slots import SlotMap, SlotRows
 from .text_attention import PlanAttention, TextAttention
 
@@ -40,13 +40,13 @@ _KEPT_STEPS = 1 << (DEPTH * MAX_STEPS).bit_length()
 
 
 class DecodeSteps:
-    """The sequences of one pass on the device, and their recorded decode steps.
+    """The sequences of one pass on the device, and their captured decode steps.
 
     Args:
         llama: the layers.
         embed: embedding tables and heads.
         pool: the KV cache's blocks.
-        recorder: records a step for each bucket.
+        capturer: captures a step for each bucket.
         max_rows: how many sequences may decode together.
         max_positions: how many positions a sequence may have.
         kind: the pass: frames or text ids are drawn.
@@ -59,7 +59,7 @@ class DecodeSteps:
         llama: Llama[TritonOperations],
         embed: Embed,
         pool: Tensor,
-        recorder: Recorder,
+        capturer: GraphCapturer,
         *,
         max_rows: int,
         max_positions: int,
@@ -68,7 +68,7 @@ class DecodeSteps:
         attention: TextAttention | None = None,
     ) -> None:
         device, num_codebooks = pool.device, embed.num_codebooks
-        self._llama, self._embed, self._pool, self._recorder = llama, embed, pool, recorder
+        self._llama, self._embed, self._pool, self._capturer = llama, embed, pool, capturer
         self._max_positions, self._attention = max_positions, attention
         self._is_code = kind is Pass.CODE
         self._end = embed.end_of_speech if end is None else end
@@ -124,37 +124,37 @@ class DecodeSteps:
         self._table_rows = SlotRows({"tables": self._tables})
         # For each slot, the block table that the device has.
         self._known: list[tuple[int, ...]] = [()] * max_rows
-        self._records_writes = True
+        self._captures_writes = True
         self._patience = patience()
         self.buckets = buckets(max_rows)
-        self._recorded = RecordedSteps(self.buckets)
+        self._captured = CapturedSteps(self.buckets)
         self._slots = SlotMap(max_rows)
         self._has_failed = False
 
-    def record(
+    def capture(
         self, rows: int, *, adapted: bool = False, warm_up: Callable[[], object] | None = None
     ) -> None:
-        """Record the step of a bucket; with the first one, the writes of joins and leaves too.
+        """Capture the step of a bucket; with the first one, the writes of joins and leaves too.
 
         Args:
             adapted: the step of rows with adapters.
-            warm_up: this step of other ``DecodeSteps``, without sequences; see ``Recorder``. With
-                it, another thread may draw meanwhile. The first recording has none.
+            warm_up: this step of other ``DecodeSteps``, without sequences; see ``GraphCapturer``.
+                With it, another thread may draw meanwhile. The first capture has none.
 
         Raises:
             ConfigError: the device has not enough memory.
         """
-        if self._records_writes:
-            self._records_writes = False
-            self._rows.record(self._recorder)
-            self._inputs.record(self._recorder)
-            self._table_rows.record(self._recorder)
-        recording = self._recorder.record(partial(self.compute, rows, adapted=adapted), warm_up)
+        if self._captures_writes:
+            self._captures_writes = False
+            self._rows.capture(self._capturer)
+            self._inputs.capture(self._capturer)
+            self._table_rows.capture(self._capturer)
+        graph = self._capturer.capture(partial(self.compute, rows, adapted=adapted), warm_up)
         if warm_up is None:
-            # The recorder has run some steps.
+            # The capturer has run some steps.
             self._turn.fill_(self._turns % _KEPT_STEPS)
             self.prepare_attention()
-        self._recorded.add(rows, adapted, recording)
+        self._captured.add(rows, adapted, graph)
 
     def prepare_attention(self) -> None:
         """Launch the attention to the text once, so that no request waits for its compilation."""
@@ -232,7 +232,7 @@ class DecodeSteps:
         rows = len(states)
         adapted = any(state.adapter >= 0 for state in states)
         bucket = self.buckets[bisect_left(self.buckets, rows)]
-        recording = self._recorded.taken[bucket, adapted].recording
+        graph = self._captured.taken[bucket, adapted].graph
         wanted = [(row, each.heads) for row, each in enumerate(states) if each.heads is not None]
         attention = None
         if wanted:
@@ -240,7 +240,7 @@ class DecodeSteps:
             attention = self._attention.begin(wanted, steps)
         turns = (self._turns + np.arange(steps)) % _KEPT_STEPS
         for step in range(steps):
-            recording.replay()
+            graph.replay()
             self._turns += 1
             if attention is not None:
                 attention.add(step, self._places(rows))
@@ -297,7 +297,7 @@ class DecodeSteps:
             self._table_rows.write(changed, {"tables": values})
 
     def compute(self, rows: int, *, adapted: bool = False) -> None:
-        """Compute one step of the first ``rows`` rows, all on the device; this is recorded."""
+        """Compute one step of the first ``rows`` rows, all on the device; this is captured."""
         drawn, slots = (self._drawn, self._logprobs, self._finite), self._slot_of[:rows]
         llama, given = self._llama, (self._kinds, self._ids, self._vectors, slots)
         kept = None if self._attention is None else self._attention.kept
@@ -360,7 +360,7 @@ def _wait(
 
 
 def buckets(max_rows: int, min_rows: int = 1) -> tuple[int, ...]:
-    """Return the numbers of rows for which steps are recorded, from ``min_rows`` on.
+    """Return the numbers of rows for which steps are captured, from ``min_rows`` on.
 
     From 8 to 256, each is at most one and a half times the one before it, then at most 1.25 times.
     The last is ``max_rows``.

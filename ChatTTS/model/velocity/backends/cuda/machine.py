@@ -1,4 +1,4 @@
-"""The machine of recorded steps.
+"""The machine of captured steps.
 
 Steps follow one another on the device without the host, also while sequences join and leave.
 """
@@ -19,7 +19,7 @@ from torch import Tensor
 from .....utils import machine
 from .....utils.progress import progress
 from ....cuda.failures import patience, wait_for
-from ....cuda.graphs import Recorder
+from ....cuda.graphs import GraphCapturer
 from ....cuda.support import on_device
 from ....devices.tf32 import ieee_float32
 from ....kernels.cuda.launching import compile_all
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class StepParts:
-    """The inputs and outputs of steps on the device beside the KV cache, and their recordings.
+    """The inputs and outputs of steps on the device beside the KV cache, and their graphs.
 
     Attributes:
         prompts: steps of positions that do not draw.
@@ -57,7 +57,7 @@ class StepParts:
 
 @dataclass(frozen=True)
 class StepShape:
-    """A step that is recorded.
+    """A step that is captured.
 
     Attributes:
         part: its number in ``StepParts.all``.
@@ -72,18 +72,18 @@ class StepShape:
 
 
 class RecordedMachine:
-    """Replays recorded steps; see :class:`~ChatTTS.model.velocity.model_runner.Machine`.
+    """Replays captured steps; see :class:`~ChatTTS.model.velocity.model_runner.Machine`.
 
     A step is up to three launches: prompts without the positions that draw, then the positions that
     draw frames, and those that draw text ids. The host waits for none of them.
 
-    A step whose own shape is not recorded yet takes a larger one. Its results are the same.
+    A step whose own shape is not captured yet takes a larger one. Its results are the same.
 
     Args:
-        parts: with the largest shape of each part recorded.
-        spare: makes other parts, in which no row has a sequence. Steps that are recorded behind the
+        parts: with the largest shape of each part captured.
+        spare: makes other parts, in which no row has a sequence. Steps that are captured behind the
             start are computed there meanwhile, so sequences in flight are not moved.
-        left: the shapes that :meth:`record_next` records, in this order.
+        left: the shapes that :meth:`capture_next` captures, in this order.
         hidden: the size of a vector.
         device: of the parts.
     """
@@ -105,11 +105,11 @@ class RecordedMachine:
 
     @property
     def left(self) -> int:
-        """The number of steps that are still to be recorded."""
+        """The number of steps that are still to be captured."""
         return len(self._left)
 
-    def record_next(self) -> bool:
-        """Record a step that is not recorded yet; return False where all are.
+    def capture_next(self) -> bool:
+        """Capture a step that is not captured yet; return False where all are.
 
         Other threads may submit steps meanwhile. One thread may call this at a time.
 
@@ -125,7 +125,7 @@ class RecordedMachine:
             idle = self._spare.all[shape.part]
             warm_up = partial(idle.compute, shape.rows, adapted=shape.adapted)
             with ieee_float32(), on_device(self._device):
-                self._parts.all[shape.part].record(
+                self._parts.all[shape.part].capture(
                     shape.rows, adapted=shape.adapted, warm_up=warm_up
                 )
         except BaseException:
@@ -160,26 +160,26 @@ class RecordedMachine:
 
 
 def new_machine(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> RecordedMachine:
-    """Return a machine with the steps recorded that first requests need.
+    """Return a machine with the steps captured that first requests need.
 
     These are the steps of the fewest rows, and those of the most rows, which stand for all others
-    until :meth:`RecordedMachine.record_next` has recorded these. Where results depend on the number
-    of rows, all are recorded now.
+    until :meth:`RecordedMachine.capture_next` has captured these. Where results depend on the
+    number of rows, all are captured now.
 
     Args:
-        model: a model on Triton kernels, with its recorder.
+        model: a model on Triton kernels, with its capturer.
         pool: the KV cache's blocks.
         limits: the limits of a step.
 
     Raises:
         ConfigError: the device has not enough memory.
     """
-    llama, recorder = model.llama, model.recorder
+    llama, capturer = model.llama, model.capturer
     assert isinstance(llama, Llama)
     operations = llama.operations
     assert isinstance(operations, TritonOperations)
-    assert recorder is not None
-    make = partial(_new_parts, model, llama, pool, recorder, limits)
+    assert capturer is not None
+    make = partial(_new_parts, model, llama, pool, capturer, limits)
     parts = make()
     kinds = (True, False) if operations.has_adapters else (False,)
     # The largest first: the others fit into its memory.
@@ -196,19 +196,19 @@ def new_machine(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Re
     if pool.is_cuda:
         with on_device(pool.device):
             _compile(parts, first)
-    recording = progress("recording", "step", total=len(first))
-    with ieee_float32(), on_device(pool.device), recording as bar:
+    capturing = progress("capturing", "step", total=len(first))
+    with ieee_float32(), on_device(pool.device), capturing as bar:
         for each in first:
-            parts.all[each.part].record(each.rows, adapted=each.adapted)
+            parts.all[each.part].capture(each.rows, adapted=each.adapted)
             bar.update()
     if pool.is_cuda:
-        # Wait for this stream alone: waiting for the whole device would break a recording that
+        # Wait for this stream alone: waiting for the whole device would break a capture that
         # another thread makes.
         wait_for(torch.cuda.current_stream(pool.device).record_event(), patience())
     logger.info(
-        "recorded %d steps in %.1f s; %d more are recorded behind the start",
+        "captured %d steps in %.1f s; %d more are captured behind the start",
         len(first),
-        recorder.seconds,
+        capturer.seconds,
         len(left),
     )
     left.sort(key=lambda each: each.rows)
@@ -229,7 +229,7 @@ def _compile(parts: StepParts, shapes: Sequence[StepShape]) -> None:
 
 
 def _first_sizes(part: PromptSteps | DecodeSteps) -> tuple[int, int]:
-    """Return the sizes of a part that are recorded before there are requests."""
+    """Return the sizes of a part that are captured before there are requests."""
     return part.buckets[0], part.buckets[-1]
 
 
@@ -237,14 +237,14 @@ def _new_parts(
     model: LoadedModel,
     llama: Llama[TritonOperations],
     pool: Tensor,
-    recorder: Recorder,
+    capturer: GraphCapturer,
     limits: SchedulerConfig,
 ) -> StepParts:
     max_positions = model.shape.max_position_embeddings
     prompts = PromptSteps(
         llama,
         pool,
-        recorder,
+        capturer,
         num_codebooks=model.embed.num_codebooks,
         hidden=model.shape.hidden_size,
         max_rows=limits.max_num_batched_tokens,
@@ -258,7 +258,7 @@ def _new_parts(
             llama,
             model.embed,
             pool,
-            recorder,
+            capturer,
             max_rows=rows,
             max_positions=max_positions,
             kind=kind,

@@ -106,7 +106,7 @@ class TritonOperations:
         takes_tiles: whether prompts need ``AttentionMetadata.tiles``.
     """
 
-    gives_attention = False  # recorded steps call `attend_text`
+    gives_attention = False  # captured steps call `attend_text`
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Recorded steps that read prompts and chunks of them, without the positions that draw.
+"""Captured steps that read prompts and chunks of them, without the positions that draw.
 
 Kernels that are launched one by one keep the host busy for longer than the device. So steps are
-recorded for some numbers of rows, the buckets. A step takes the smallest bucket that holds its
+captured for some numbers of rows, the buckets. A step takes the smallest bucket that holds its
 rows, and fills it up with padding.
 """
 
@@ -16,24 +16,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....cuda.graphs import Recorder
+from ....cuda.graphs import GraphCapturer
 from ....kernels.cuda.prefill import tiles_of
 from ...input_batch import InputBatch
 from ...layers import Llama
+from .captured_steps import CapturedSteps
 from .decode_steps import buckets
 from .operations import AttentionMetadata, TritonOperations
-from .recordings import RecordedSteps
 
 _MIN_ROWS = 16
 
 
 class PromptSteps:
-    """Recorded steps that only write keys and values.
+    """Captured steps that only write keys and values.
 
     Args:
         llama: computes the steps.
         pool: the KV cache's blocks.
-        recorder: records a step for each bucket.
+        capturer: captures a step for each bucket.
         num_codebooks: number of codebooks.
         hidden: size of a vector.
         max_rows: how many rows a step may have.
@@ -45,7 +45,7 @@ class PromptSteps:
         self,
         llama: Llama[TritonOperations],
         pool: Tensor,
-        recorder: Recorder,
+        capturer: GraphCapturer,
         *,
         num_codebooks: int,
         hidden: int,
@@ -67,30 +67,30 @@ class PromptSteps:
         self._adapter_of = whole(max_rows) - 1
         self._tiles = whole(max_rows, 3) if llama.operations.takes_tiles else None
         self._tables = whole(max_sequences, -(-max_positions // pool.shape[4]))
-        self._recorder = recorder
+        self._capturer = capturer
         self.buckets = buckets(max_rows, _MIN_ROWS)
-        self._recorded = RecordedSteps(self.buckets)
+        self._captured = CapturedSteps(self.buckets)
 
-    def record(
+    def capture(
         self, rows: int, *, adapted: bool = False, warm_up: Callable[[], object] | None = None
     ) -> None:
-        """Record the step of a bucket.
+        """Capture the step of a bucket.
 
         Args:
             adapted: the step of rows with adapters.
-            warm_up: this step of other ``PromptSteps``, without rows; see ``Recorder``. With it,
-                another thread may launch steps meanwhile.
+            warm_up: this step of other ``PromptSteps``, without rows; see ``GraphCapturer``. With
+                it, another thread may launch steps meanwhile.
 
         Raises:
             ConfigError: the device has not enough memory.
         """
         step = partial(self.compute, rows, adapted=adapted)
-        self._recorded.add(rows, adapted, self._recorder.record(step, warm_up))
+        self._captured.add(rows, adapted, self._capturer.capture(step, warm_up))
 
     def launch(self, batch: InputBatch) -> None:
         """Submit a step: the device carries it out after the work that was submitted before."""
         bucket = next(rows for rows in self.buckets if rows >= len(batch))
-        step = self._recorded.taken[bucket, batch.adapter_of is not None]
+        step = self._captured.taken[bucket, batch.adapter_of is not None]
         rest = step.rows - len(batch)
         self._fill(self._kinds, batch.kinds)
         self._fill(self._ids, batch.ids)
@@ -104,7 +104,7 @@ class PromptSteps:
         self._fill(self._tables, batch.tables)
         if batch.adapter_of is not None:
             self._fill(self._adapter_of, np.pad(batch.adapter_of, (0, rest), constant_values=-1))
-        step.recording.replay()
+        step.graph.replay()
 
     def _fill(self, target: Tensor, values: NDArray[Any]) -> None:
         given = torch.from_numpy(values)
@@ -114,7 +114,7 @@ class PromptSteps:
         target[first].copy_(given, non_blocking=True)
 
     def compute(self, rows: int, *, adapted: bool = False) -> None:
-        """Compute a step of ``rows`` rows, all on the device; this is recorded."""
+        """Compute a step of ``rows`` rows, all on the device; this is captured."""
         places = AttentionMetadata(
             self._positions[:rows],
             self._tables,

@@ -16,9 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ....cuda.graphs import Recorder, Recording
+from ....cuda.graphs import CapturedGraph, GraphCapturer
 
-# How many rows one recorded write changes.
+# How many rows one captured write changes.
 _WRITES = (4, 16, 64)
 
 
@@ -94,17 +94,17 @@ class SlotRows:
         self._staged = torch.full(
             (_WRITES[-1], width), self._spare, dtype=torch.int32, device=any_tensor.device
         )
-        self._recordings: dict[int, Recording[None]] = {}
+        self._graphs: dict[int, CapturedGraph[None]] = {}
 
-    def record(self, recorder: Recorder) -> None:
-        """Record the writes; until then they are done one by one.
+    def capture(self, capturer: GraphCapturer) -> None:
+        """Capture the writes; until then they are done one by one.
 
         Raises:
             ConfigError: the device has not enough memory.
         """
         self._staged[:, 0] = self._spare
         for count in _WRITES:
-            self._recordings[count] = recorder.record(partial(self._write, count))
+            self._graphs[count] = capturer.capture(partial(self._write, count))
 
     def write(self, slots: Sequence[int], values: Mapping[str, NDArray[Any]]) -> None:
         """Replace the rows ``slots``, after the work that was submitted before.
@@ -132,11 +132,11 @@ class SlotRows:
         padded = np.full((size, packed.shape[1]), self._spare, dtype=np.int32)
         padded[: len(packed)] = packed
         self._staged[:size].copy_(_pinned(padded, self._staged.device), non_blocking=True)
-        recording = self._recordings.get(size)
-        if recording is None:
+        graph = self._graphs.get(size)
+        if graph is None:
             self._write(size)
         else:
-            recording.replay()
+            graph.replay()
 
     def _write(self, count: int) -> None:
         """Write the first staged rows into the tensors."""

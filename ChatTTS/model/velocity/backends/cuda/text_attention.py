@@ -1,6 +1,6 @@
 """The attention of decode steps to the text, for the sequences that ask for it.
 
-It is launched behind a recorded step, so steps take no longer where it is not asked for.
+It is launched behind a captured step, so steps take no longer where it is not asked for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ALIGNED = 4
 
 
 class TextAttention:
-    """Computes the attention of recorded steps.
+    """Computes the attention of captured steps.
 
     Args:
         operations: those of the steps.
@@ -31,7 +31,7 @@ class TextAttention:
 
     Attributes:
         kept: [layers, rows, (heads + 2 * kv heads) * head size], the queries, keys and values of
-            the last step before the rotation; all recordings of one stream may share it.
+            the last step before the rotation; all graphs of one stream may share it.
     """
 
     def __init__(

@@ -23,8 +23,8 @@ from ChatTTS.model.velocity.plan import SequenceData
 from ChatTTS.model.velocity.worker import Worker
 
 from .....support.adapter_tools import MODEL, shape_of
+from .....support.capture_tools import ForgetfulCapturer
 from .....support.kernel_tools import DEVICE, EMULATED
-from .....support.recorder_tools import ForgetfulRecorder
 from .....support.torch_references import use_torch_references
 from .....support.velocity_driver import Driver, Told, alone, everything, make_data
 from .....support.velocity_fakes import Joined, run_all
@@ -92,7 +92,7 @@ def assert_near(told: Mapping[int, Told], expected: Mapping[int, Told]) -> None:
         assert difference.abs().max() < 5e-5
 
 
-def test_larger_steps_stand_for_those_that_are_not_recorded_yet(
+def test_larger_steps_stand_for_those_that_are_not_captured_yet(
     monkeypatch: pytest.MonkeyPatch, adapters: dict[str, Path]
 ) -> None:
     """Those of rows with adapters among themselves, and so the others."""
@@ -103,10 +103,10 @@ def test_larger_steps_stand_for_those_that_are_not_recorded_yet(
     worker = make_worker(behind=False, adapters=adapters)
     runner: Any = worker._runner
     for part in runner._machine._parts.all:
-        taken = part._recorded.taken
+        taken = part._captured.taken
         assert set(taken) == {(size, kind) for size in part.buckets for kind in (False, True)}
         assert {step.rows for step in taken.values()} == {part.buckets[0], part.buckets[-1]}
-        assert len({step.recording for step in taken.values()}) == 4
+        assert len({step.graph for step in taken.values()}) == 4
     assert_near(Driver(worker, datas).run(STEPS), expected)
 
 
@@ -170,20 +170,20 @@ def test_steps_without_adapters_are_the_usual_ones(
 
 
 @pytest.mark.slow
-def test_without_adapters_nothing_more_is_recorded(
+def test_without_adapters_nothing_more_is_captured(
     monkeypatch: pytest.MonkeyPatch, adapters: dict[str, Path]
 ) -> None:
     take_triton(monkeypatch)
     use_torch_references(monkeypatch)
     counts = []
     for given in (None, adapters):
-        recorder = ForgetfulRecorder()
-        monkeypatch.setattr(graphs, "CudaRecorder", lambda *_, own=recorder, **__: own)
+        capturer = ForgetfulCapturer()
+        monkeypatch.setattr(graphs, "CudaGraphCapturer", lambda *_, own=capturer, **__: own)
         worker = make_worker(adapters=given)
-        assert recorder.lost() == 0
+        assert capturer.lost() == 0
         machine: Any = worker._runner._machine  # type: ignore[union-attr]
         parts = (machine._prompts, *machine._decode.values())
-        counts.append([sorted(kind for _, kind in part._recorded.taken) for part in parts])
+        counts.append([sorted(kind for _, kind in part._captured.taken) for part in parts])
     for without, both in zip(*counts, strict=True):
         assert without == [False] * len(without)
         assert both == without + [True] * len(without)

@@ -13,7 +13,7 @@ from ChatTTS.model.cuda import graphs
 from ChatTTS.model.velocity.backends.cuda import machine
 from ChatTTS.model.velocity.worker import Worker
 
-from .....support.recorder_tools import EagerRecorder
+from .....support.capture_tools import EagerCapturer
 from .....support.torch_references import KERNELS, USERS, use_torch_references
 from .....support.velocity_fakes import Joined, run_all
 from .test_engine import make_engine, make_requests, take_triton
@@ -56,7 +56,7 @@ class Guard:
 
 @pytest.fixture
 def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
-    """Watch the references; recorders, the worker's stream and ``on_device`` set the device."""
+    """Watch the references; capturers, the worker's stream and ``on_device`` set the device."""
     guard = Guard()
     take_triton(monkeypatch)
     use_torch_references(monkeypatch)
@@ -65,22 +65,22 @@ def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
             if hasattr(user, name):
                 monkeypatch.setattr(user, name, guard.watched(name, getattr(user, name)))
 
-    class Recorder(EagerRecorder):
-        def record(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
+    class GraphCapturer(EagerCapturer):
+        def capture(self, work: Callable[[], Any], warm_up: Any = None) -> Any:
             def guarded() -> Any:
                 with guard.held():
                     return work()
 
-            return super().record(guarded, warm_up)
+            return super().capture(guarded, warm_up)
 
-    monkeypatch.setattr(graphs, "CudaRecorder", lambda *_, **__: Recorder())
+    monkeypatch.setattr(graphs, "CudaGraphCapturer", lambda *_, **__: GraphCapturer())
     monkeypatch.setattr(machine, "on_device", guard.held)
     monkeypatch.setattr(Worker, "_stream_context", guard.held)
     return guard
 
 
 def test_the_engine_launches_on_its_device(guard: Guard) -> None:
-    """Prompts, codes and texts, and all that is compiled and recorded at the start."""
+    """Prompts, codes and texts, and all that is compiled and captured at the start."""
     engine, _ = make_engine(swap_memory="1MB")
     for request in make_requests(5):
         engine.add([request])

@@ -1,4 +1,4 @@
-"""The engine as it runs on a GPU: recorded steps, and plans of several steps ahead."""
+"""The engine as it runs on a GPU: captured steps, and plans of several steps ahead."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from ChatTTS.model.velocity.model_loader import ModelLoader
 from ChatTTS.model.velocity.plan import Pending, StepPlan, Work
 from ChatTTS.model.velocity.worker import Worker
 
+from .....support.capture_tools import ForgetfulCapturer, capture_anywhere
 from .....support.chat_tools import LIVELY, TEXT
 from .....support.kernel_tools import DEVICE, EMULATED
 from .....support.places import DATA
-from .....support.recorder_tools import ForgetfulRecorder, record_anywhere
 from .....support.torch_references import use_torch_references
 from .....support.velocity_driver import STEPS, Driver, alone, everything, make_data
 from .....support.velocity_fakes import Joined, run_all
@@ -46,25 +46,25 @@ def take_triton(monkeypatch: pytest.MonkeyPatch, *, late: bool = False) -> None:
     """Use the Triton path on the CPU as well.
 
     Args:
-        late: record steps when they are first taken, for kernels that are slow without a GPU.
+        late: capture steps when they are first taken, for kernels that are slow without a GPU.
     """
     monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
     monkeypatch.setattr(ModelLoader, "_has_triton", lambda *_: True)
-    record_anywhere(monkeypatch, late=late)
+    capture_anywhere(monkeypatch, late=late)
 
 
 def make_worker(*, behind: bool = True, **changes: Any) -> Worker:
     """Return a worker with a pool that was never written.
 
     Args:
-        behind: record the steps, too, that are left to a thread.
+        behind: capture the steps, too, that are left to a thread.
     """
     usual: dict[str, Any] = {"block_size": 8, "kv_memory": "8MB", "max_num_seqs": 5}
     usual |= {"model": MODEL, "device": "cpu"}
     args = EngineArgs(**(usual | changes))
     worker = Worker(args.create_engine_config())
     worker.init_cache(worker.plan_cache())
-    while behind and worker.recordable is not None and worker.recordable.record_next():
+    while behind and worker.capturable is not None and worker.capturable.capture_next():
         pass
     # Memory that was never written holds NaN.
     worker._pool.view(torch.uint8).fill_(0xFF)
@@ -177,14 +177,14 @@ def _need_compiled_kernels() -> None:
 
 
 @pytest.mark.slow
-def test_what_steps_read_outlives_their_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_steps_read_outlives_their_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     take_triton(monkeypatch)
     use_torch_references(monkeypatch)
-    recorder = ForgetfulRecorder()
-    monkeypatch.setattr(graphs, "CudaRecorder", lambda *_, **__: recorder)
+    capturer = ForgetfulCapturer()
+    monkeypatch.setattr(graphs, "CudaGraphCapturer", lambda *_, **__: capturer)
     worker = make_worker()
-    assert recorder.captures > 4
-    assert recorder.lost() == 0
+    assert capturer.captures > 4
+    assert capturer.lost() == 0
     worker.close()
 
 
@@ -230,8 +230,8 @@ def test_only_rows_with_a_sequence_count(bare: DecodeSteps) -> None:
 
 def test_results_of_steps_lie_on_the_host(bare: DecodeSteps) -> None:
     """The default device of the caller's thread makes no difference."""
-    recording: Any = SimpleNamespace(replay=lambda: None)
-    bare._recorded.add(1, False, recording)
+    graph: Any = SimpleNamespace(replay=lambda: None)
+    bare._captured.add(1, False, graph)
     with torch.device("meta"):
         decoded = bare.draw(*some_work(0), 2)()
     assert decoded.ids.shape == (2, 4)
@@ -447,7 +447,7 @@ def test_joins_and_leaves_do_not_stop_the_pipeline(monkeypatch: pytest.MonkeyPat
     assert engine.metrics().used_blocks == 0
 
 
-def test_a_chat_on_recorded_steps(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:
+def test_a_chat_on_captured_steps(monkeypatch: pytest.MonkeyPatch, standard: Chat) -> None:
     take_triton(monkeypatch)
     use_torch_references(monkeypatch)
     chat = Chat()

@@ -41,7 +41,7 @@ from .....support.velocity_fakes import (
     make_request,
     run_all,
 )
-from .test_engine import make_engine as make_recorded_engine
+from .test_engine import make_engine as make_captured_engine
 from .test_engine import make_requests, some_work, take_triton
 
 from ChatTTS.model.velocity.backends.cuda import decode_steps as decode  # isort: skip
@@ -306,8 +306,8 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
         if (error := next(replays)) is not None:
             raise error
 
-    recording: Any = SimpleNamespace(replay=replay)
-    steps._recorded.add(2, False, recording)
+    graph: Any = SimpleNamespace(replay=replay)
+    steps._captured.add(2, False, graph)
     with pytest.raises(RuntimeError, match="memory"):
         steps.draw(*some_work(0, 1), 2)
     assert steps._turns == 1
@@ -330,10 +330,10 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
 
 
 def test_ids_beside_and_after_a_step_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On recorded steps: those that do not end with an error keep their ids."""
+    """On captured steps: those that do not end with an error keep their ids."""
     take_triton(monkeypatch)
     use_torch_references(monkeypatch)
-    engine, _ = make_recorded_engine()
+    engine, _ = make_captured_engine()
     requests = make_requests(8)
     expected = run_all(engine, added(engine, requests))
     write, calls = SlotRows.write, [0]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from .....support.capture_tools import EagerCapturer
 from .....support.kernel_tools import DEVICE
-from .....support.recorder_tools import EagerRecorder
 
 from ChatTTS.model.velocity.backends.cuda.decode_steps import buckets  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.slots import SlotMap, SlotRows  # isort: skip
@@ -70,8 +70,8 @@ def test_any_order_of_joins_and_leaves(seed: int) -> None:
     assert rested > 100
 
 
-@pytest.mark.parametrize("recorded", [True, False])
-def test_rows_are_written_together(recorded: bool) -> None:
+@pytest.mark.parametrize("captured", [True, False])
+def test_rows_are_written_together(captured: bool) -> None:
     """More rows than one write has, and tensors of all dtypes; no other row changes."""
     tensors = {
         "whole": torch.full((101, 3), 5, dtype=torch.int32, device=DEVICE),
@@ -79,8 +79,8 @@ def test_rows_are_written_together(recorded: bool) -> None:
         "small": torch.full((101, 2, 2), 5, dtype=torch.uint8, device=DEVICE),
     }
     rows = SlotRows(tensors)
-    if recorded:
-        rows.record(EagerRecorder())
+    if captured:
+        rows.capture(EagerCapturer())
     rng = np.random.default_rng(0)
     slots = rng.permutation(100)[:70].tolist()
     values: dict[str, Any] = {

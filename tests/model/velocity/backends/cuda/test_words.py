@@ -78,7 +78,7 @@ def test_velocity(reference: Spoken) -> None:
 
 
 @pytest.mark.slow
-def test_recorded_steps(on_torch: Chat, reference: Spoken) -> None:
+def test_captured_steps(on_torch: Chat, reference: Spoken) -> None:
     check_chat(on_torch, reference)
 
 
@@ -88,7 +88,7 @@ def test_the_kernels_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     texts, changes = ["one day.", "hello."], {"min_new_token": 8, "max_new_token": 8}
     expected = spoken(load(), texts, 3, **changes)
     take_triton(monkeypatch, late=True)
-    # Fewer rows are fewer recordings.
+    # Fewer rows are fewer graphs.
     small = partial(EngineArgs, max_num_seqs=2, max_num_batched_tokens=32)
     monkeypatch.setattr(configs, "EngineArgs", small)
     chat = load(use_vllm=True)

@@ -101,7 +101,7 @@ def test_attention_is_computed_or_refused(
 ) -> None:
     """Of ranks and stages; without sizes, of the worker in the engine's own process.
 
-    On Triton kernels recorded steps alone give attention, and ranks record none: a single rank of
+    On Triton kernels captured steps alone give attention, and ranks capture none: a single rank of
     an executor has peers as well.
     """
     expected = attention_of(in_one_process())

@@ -1,4 +1,4 @@
-"""Ranks on Triton kernels have the bits of one rank, which runs recorded steps."""
+"""Ranks on Triton kernels have the bits of one rank, which runs captured steps."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ChatTTS.model.velocity.layers import Llama
 from ChatTTS.model.velocity.model_loader import ModelLoader
 from ChatTTS.model.velocity.worker import Worker
 
+from .....support.capture_tools import capture_anywhere
 from .....support.kernel_tools import DEVICE, EMULATED
 from .....support.places import DATA
 from .....support.rank_tools import RankedWorker
-from .....support.recorder_tools import record_anywhere
 from .....support.torch_references import use_torch_references
 from .....support.velocity_driver import Driver, make_data
 
@@ -49,7 +49,7 @@ def compare(sizes: tuple[int, int], name: str, steps: int, **changes: Any) -> No
 def _triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
     monkeypatch.setattr(ModelLoader, "_has_triton", lambda *_: True)
-    record_anywhere(monkeypatch, late=True)
+    capture_anywhere(monkeypatch, late=True)
 
 
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 1)], ids=str)

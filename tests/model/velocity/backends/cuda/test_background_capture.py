@@ -1,4 +1,4 @@
-"""Steps that are recorded behind the start, while sequences run."""
+"""Steps that are captured behind the start, while sequences run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import torch
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
-from ChatTTS.model.cuda import recording_thread
+from ChatTTS.model.cuda import capture_thread
 from ChatTTS.model.random_numbers import Pass
 from ChatTTS.model.velocity.worker import Worker
 
-from .....support.recorder_tools import EagerRecorder
+from .....support.capture_tools import EagerCapturer
 from .....support.torch_references import use_torch_references
 from .....support.velocity_driver import STEPS, Driver, Told, everything
 from .....support.waiting import wait_until
@@ -26,7 +26,7 @@ from .test_engine import MODEL, make_worker, take_triton
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.machine import RecordedMachine  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.prompt_steps import PromptSteps  # isort: skip
-from ChatTTS.model.velocity.backends.cuda.recordings import RecordedSteps  # isort: skip
+from ChatTTS.model.velocity.backends.cuda.captured_steps import CapturedSteps  # isort: skip
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +36,7 @@ def _on_torch_references(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def machine_of(worker: Worker) -> RecordedMachine:
-    machine = worker.recordable
+    machine = worker.capturable
     assert isinstance(machine, RecordedMachine)
     return machine
 
@@ -51,30 +51,30 @@ def check_equal(found: dict[int, Told], expected: dict[int, Told]) -> None:
         torch.testing.assert_close(*hiddens, rtol=0, atol=2e-5)
 
 
-def recorded(part: PromptSteps | DecodeSteps) -> dict[bool, set[int]]:
-    """Return the numbers of rows that are recorded, by whether rows may have adapters."""
+def captured(part: PromptSteps | DecodeSteps) -> dict[bool, set[int]]:
+    """Return the numbers of rows that are captured, by whether rows may have adapters."""
     found: dict[bool, set[int]] = {}
-    for (_, adapted), step in part._recorded.taken.items():
+    for (_, adapted), step in part._captured.taken.items():
         found.setdefault(adapted, set()).add(step.rows)
     return found
 
 
-def test_a_start_records_the_fewest_and_the_most_rows() -> None:
+def test_a_start_captures_the_fewest_and_the_most_rows() -> None:
     machine = machine_of(make_worker(behind=False))
     for part in machine._parts.all:
-        assert recorded(part) == {False: {part.buckets[0], part.buckets[-1]}}
+        assert captured(part) == {False: {part.buckets[0], part.buckets[-1]}}
     assert machine.left == sum(len(part.buckets) - 2 for part in machine._parts.all)
     rows = [shape.rows for shape in machine._left]
     assert rows == sorted(rows)
-    while machine.record_next():
+    while machine.capture_next():
         pass
     assert machine.left == 0
     for part in machine._parts.all:
-        assert recorded(part) == {False: set(part.buckets)}
+        assert captured(part) == {False: set(part.buckets)}
 
 
 def test_larger_steps_stand_for_those_that_are_missing() -> None:
-    steps = RecordedSteps((1, 2, 4, 8))
+    steps = CapturedSteps((1, 2, 4, 8))
     none: Any = None
     for rows, stands in (
         (8, [8, 8, 8, 8]),
@@ -86,12 +86,12 @@ def test_larger_steps_stand_for_those_that_are_missing() -> None:
         assert [steps.taken[size, False].rows for size in (1, 2, 4, 8)] == stands
     again: Any = object()
     steps.add(4, False, again)
-    assert steps.taken[4, False].recording is again
+    assert steps.taken[4, False].graph is again
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", [3, 10_000])
-def test_few_recorded_steps_give_the_ids_of_all(chunk: int) -> None:
+def test_few_captured_steps_give_the_ids_of_all(chunk: int) -> None:
     expected = Driver(make_worker(), everything()).run(STEPS, chunk=chunk)
     worker = make_worker(behind=False)
     check_equal(Driver(worker, everything()).run(STEPS, chunk=chunk), expected)
@@ -100,51 +100,51 @@ def test_few_recorded_steps_give_the_ids_of_all(chunk: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("chunk", [3, 10_000])
-def test_recording_moves_no_sequence_in_flight(chunk: int) -> None:
+def test_capturing_moves_no_sequence_in_flight(chunk: int) -> None:
     expected = Driver(make_worker(), everything()).run(STEPS, chunk=chunk)
     worker = make_worker(behind=False)
     machine, driver = machine_of(worker), Driver(worker, everything())
     before = machine.left
     while any(len(own.ids) < STEPS for own in driver.told.values()):
         driver.step(chunk=chunk)
-        machine.record_next()
+        machine.capture_next()
     assert before > machine.left == 0
     check_equal(driver.told, expected)
 
 
-def test_a_thread_records_beside_the_steps() -> None:
+def test_a_thread_captures_beside_the_steps() -> None:
     expected = Driver(make_worker(), everything()).run(STEPS)
     worker = make_worker(behind=False)
     machine = machine_of(worker)
     driver = Driver(worker, everything())
     driver.step()
-    recording = recording_thread.RecordingThread([machine])
+    graph = capture_thread.CaptureThread([machine])
     found = driver.run(STEPS)
-    assert recording.join(60)
+    assert graph.join(60)
     assert machine.left == 0
     check_equal(found, expected)
 
 
 @pytest.mark.slow
-def test_the_spare_steps_go_with_the_last_recording() -> None:
+def test_the_spare_steps_go_with_the_last_capture() -> None:
     machine = machine_of(make_worker(behind=False))
-    assert machine.record_next()
+    assert machine.capture_next()
     assert machine._spare is not None
     held = weakref.ref(machine._spare.prompts)
     while machine.left:
         assert held() is not None
-        machine.record_next()
+        machine.capture_next()
     gc.collect()
     assert held() is None
-    assert not machine.record_next()
+    assert not machine.capture_next()
 
 
-def test_results_that_depend_on_the_rows_are_recorded_at_once() -> None:
+def test_results_that_depend_on_the_rows_are_captured_at_once() -> None:
     """Otherwise a request that runs alone would change with the time since the start."""
     machine = machine_of(make_worker(behind=False, batch_invariant=False))
     assert machine.left == 0
     for part in machine._parts.all:
-        assert recorded(part) == {False: set(part.buckets)}
+        assert captured(part) == {False: set(part.buckets)}
 
 
 def test_too_little_memory_leaves_the_larger_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,45 +153,45 @@ def test_too_little_memory_leaves_the_larger_steps(monkeypatch: pytest.MonkeyPat
     machine, driver = machine_of(worker), Driver(worker, everything())
     driver.step()
 
-    def full(recorder: EagerRecorder, work: Callable[[], Any], warm_up: Any = None) -> Any:
+    def full(capturer: EagerCapturer, work: Callable[[], Any], warm_up: Any = None) -> Any:
         raise ConfigError("1 MiB of 2 MiB are free")
 
-    monkeypatch.setattr(EagerRecorder, "record", full)
+    monkeypatch.setattr(EagerCapturer, "capture", full)
     before = machine.left
     with pytest.raises(ConfigError, match="MiB"):
-        machine.record_next()
+        machine.capture_next()
     assert machine.left == before > 0
     assert machine._spare is None
     check_equal(driver.run(STEPS), expected)
 
 
 @pytest.mark.slow
-def test_a_chat_records_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chat_captures_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread beside the load would hold it up."""
-    may_record = threading.Event()
-    record_next = RecordedMachine.record_next
+    may_capture = threading.Event()
+    capture_next = RecordedMachine.capture_next
 
-    def record(machine: RecordedMachine) -> bool:
-        assert may_record.wait(60)
-        return record_next(machine)
+    def capture(machine: RecordedMachine) -> bool:
+        assert may_capture.wait(60)
+        return capture_next(machine)
 
-    monkeypatch.setattr(RecordedMachine, "record_next", record)
+    monkeypatch.setattr(RecordedMachine, "capture_next", capture)
     chat = Chat()
     chat.load_or_raise("custom", custom_path=MODEL, device="cpu", use_vllm=True)
-    [steps] = chat._loaded.recordables
+    [steps] = chat._loaded.capturables
     assert isinstance(steps, RecordedMachine)
     assert steps.left
-    may_record.set()
+    may_capture.set()
     wait_until(lambda: not steps.left)
     chat.unload()
 
 
-def test_an_engine_for_scripts_records_behind_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_for_scripts_captures_behind_its_start(monkeypatch: pytest.MonkeyPatch) -> None:
     from ChatTTS.model.velocity.configs import EngineArgs
     from ChatTTS.model.velocity.llm_engine import LLMEngine
 
     engine = LLMEngine.from_engine_args(EngineArgs(MODEL, device="cpu", kv_memory="8MB"))
-    steps = engine.executor.recordable
+    steps = engine.executor.capturable
     assert steps is not None
     wait_until(lambda: not steps.left)
     engine.close()

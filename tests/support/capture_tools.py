@@ -1,6 +1,6 @@
-"""Recorders that do without CUDA.
+"""Capturers that do without CUDA.
 
-One is as strict as a graph, one records what is replayed only, and one keeps nothing.
+One is as strict as a graph, one captures what is replayed only, and one keeps nothing.
 """
 
 from __future__ import annotations
@@ -21,43 +21,43 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from ChatTTS.model.cuda import graphs
-from ChatTTS.model.cuda.graphs import CudaRecorder, Recorder
+from ChatTTS.model.cuda.graphs import CudaGraphCapturer, GraphCapturer
 
 T = TypeVar("T")
 
 
-def record_anywhere(monkeypatch: pytest.MonkeyPatch, *, late: bool = False) -> None:
-    """Have work for a CPU recorded by :class:`EagerRecorder`, until the test ends.
+def capture_anywhere(monkeypatch: pytest.MonkeyPatch, *, late: bool = False) -> None:
+    """Have work for a CPU captured by :class:`EagerCapturer`, until the test ends.
 
     Args:
-        late: by :class:`LateRecorder` instead.
+        late: by :class:`LateCapturer` instead.
     """
-    kind = LateRecorder if late else EagerRecorder
-    monkeypatch.setattr(graphs, "CudaRecorder", partial(new_recorder, kind=kind))
+    kind = LateCapturer if late else EagerCapturer
+    monkeypatch.setattr(graphs, "CudaGraphCapturer", partial(new_capturer, kind=kind))
 
 
-def new_recorder(
+def new_capturer(
     device: torch.device,
     *,
     advice: str = "a test",
     priority: int = 0,
-    kind: Callable[[], Recorder] | None = None,
-) -> Recorder:
-    """Return a recorder for ``device``; without CUDA, one that does the work again.
+    kind: Callable[[], GraphCapturer] | None = None,
+) -> GraphCapturer:
+    """Return a capturer for ``device``; without CUDA, one that does the work again.
 
     Args:
-        kind: the one without CUDA; by default :class:`EagerRecorder`.
+        kind: the one without CUDA; by default :class:`EagerCapturer`.
     """
     if device.type != "cuda":
-        return (kind or EagerRecorder)()
-    return CudaRecorder(device, advice=advice, priority=priority)
+        return (kind or EagerCapturer)()
+    return CudaGraphCapturer(device, advice=advice, priority=priority)
 
 
-class EagerRecording(Generic[T]):
+class EagerGraph(Generic[T]):
     """Work that is called again, with its results at their first addresses.
 
     Attributes:
-        result: see :class:`graphs.Recording`.
+        result: see :class:`graphs.CapturedGraph`.
 
     Args:
         work: the work that is called again.
@@ -78,13 +78,13 @@ class EagerRecording(Generic[T]):
 
     @torch.inference_mode()
     def replay(self) -> None:
-        """See :class:`graphs.Recording`."""
+        """See :class:`graphs.CapturedGraph`."""
         self._before_replay()
         fresh = _tensors(self._work())
         for held, given in zip(_tensors(self.result), fresh, strict=True):
             if held.shape != given.shape or held.dtype != given.dtype:
                 raise RuntimeError(
-                    f"recorded work gave {held.dtype} {list(held.shape)} and now {given.dtype} "
+                    f"captured work gave {held.dtype} {list(held.shape)} and now {given.dtype} "
                     f"{list(given.shape)}: a graph has one shape"
                 )
             held.copy_(given)
@@ -101,22 +101,22 @@ class EagerRecording(Generic[T]):
                 tensor.fill_(torch.iinfo(tensor.dtype).max)
 
 
-class EagerRecorder:
-    """Recordings without CUDA, as strict as graphs; see :class:`Recorder`.
+class EagerCapturer:
+    """Graphs without CUDA, as strict as graphs; see :class:`GraphCapturer`.
 
-    A replay first spoils the results of all recordings, so that code which relies on more than a
+    A replay first spoils the results of all graphs, so that code which relies on more than a
     graph promises fails.
     """
 
     def __init__(self) -> None:
         self.captures, self.seconds = 0, 0.0
-        self._recordings: list[EagerRecording[Any] | LateRecording[Any]] = []
+        self._graphs: list[EagerGraph[Any] | LateGraph[Any]] = []
 
     @torch.inference_mode()
-    def record(
+    def capture(
         self, work: Callable[[], T], warm_up: Callable[[], object] | None = None
-    ) -> EagerRecording[T] | LateRecording[T]:
-        """See :class:`Recorder`."""
+    ) -> EagerGraph[T] | LateGraph[T]:
+        """See :class:`GraphCapturer`."""
         began = time.perf_counter()
         if warm_up is not None:  # nothing else is computed meanwhile, as in a capture
             warm_up()
@@ -125,25 +125,25 @@ class EagerRecorder:
         # Both results are held, so a tensor with an equal address in both belongs to the caller.
         places = {tensor.data_ptr() for tensor in _tensors(first)}
         own = [tensor for tensor in _tensors(result) if tensor.data_ptr() not in places]
-        recording = EagerRecording(work, result, own, self._spoil)
-        self._recordings.append(recording)
+        graph = EagerGraph(work, result, own, self._spoil)
+        self._graphs.append(graph)
         self._spoil()
         self.captures += 1
         self.seconds += time.perf_counter() - began
-        return recording
+        return graph
 
-    def _late(self, work: Callable[[], T]) -> LateRecording[T]:
-        recording = LateRecording(work, self._spoil)
-        self._recordings.append(recording)
+    def _late(self, work: Callable[[], T]) -> LateGraph[T]:
+        graph = LateGraph(work, self._spoil)
+        self._graphs.append(graph)
         self.captures += 1
-        return recording
+        return graph
 
     def _spoil(self) -> None:
-        for recording in self._recordings:
-            recording.spoil()
+        for graph in self._graphs:
+            graph.spoil()
 
 
-class LateRecording(Generic[T]):
+class LateGraph(Generic[T]):
     """Work that is first done when it is first replayed.
 
     Args:
@@ -153,53 +153,53 @@ class LateRecording(Generic[T]):
 
     def __init__(self, work: Callable[[], T], before_replay: Callable[[], None]) -> None:
         self._work, self._before_replay = work, before_replay
-        self._made: EagerRecording[T] | None = None
+        self._made: EagerGraph[T] | None = None
 
     @property
     def result(self) -> T:
-        """See :class:`graphs.Recording`; there is none before the first replay."""
+        """See :class:`graphs.CapturedGraph`; there is none before the first replay."""
         assert self._made is not None, "nothing was replayed yet"
         return self._made.result
 
     @torch.inference_mode()
     def replay(self) -> None:
-        """See :class:`graphs.Recording`."""
+        """See :class:`graphs.CapturedGraph`."""
         if self._made is None:
             self._before_replay()
             result = self._work()
-            self._made = EagerRecording(self._work, result, _tensors(result), self._before_replay)
+            self._made = EagerGraph(self._work, result, _tensors(result), self._before_replay)
         else:
             self._made.replay()
 
     def spoil(self) -> None:
-        """See :class:`EagerRecording`."""
+        """See :class:`EagerGraph`."""
         if self._made is not None:
             self._made.spoil()
 
 
-class LateRecorder(EagerRecorder):
-    """A recorder for slow kernels: steps that no plan takes are never computed.
+class LateCapturer(EagerCapturer):
+    """A capturer for slow kernels: steps that no plan takes are never computed.
 
-    With the emulator or the interpreter, the recordings of all sizes of a step take several times
+    With the emulator or the interpreter, the graphs of all sizes of a step take several times
     as long as a test's own steps.
     """
 
-    def record(
+    def capture(
         self, work: Callable[[], T], warm_up: Callable[[], object] | None = None
-    ) -> LateRecording[T]:
-        """See :class:`Recorder`."""
+    ) -> LateGraph[T]:
+        """See :class:`GraphCapturer`."""
         return self._late(work)
 
 
-class ForgetfulRecorder(EagerRecorder):
-    """A recorder that notes the tensors that the work reads and did not make; it cannot replay."""
+class ForgetfulCapturer(EagerCapturer):
+    """A capturer that notes the tensors that the work reads and did not make; it cannot replay."""
 
     def __init__(self) -> None:
         super().__init__()
         self._read: dict[int, StorageWeakRef] = {}
 
     @torch.inference_mode()
-    def record(self, work: Callable[[], Any], warm_up: Callable[[], object] | None = None) -> Any:
+    def capture(self, work: Callable[[], Any], warm_up: Callable[[], object] | None = None) -> Any:
         with _Inputs() as inputs:
             work()
         self._read |= inputs.given
@@ -252,5 +252,5 @@ def _tensors(result: Any) -> list[Tensor]:
     elif is_dataclass(result):
         parts = [getattr(result, field.name) for field in fields(result)]
     else:
-        raise TypeError(f"recorded work gives tensors, not {type(result).__name__}")
+        raise TypeError(f"captured work gives tensors, not {type(result).__name__}")
     return [tensor for part in parts for tensor in _tensors(part)]

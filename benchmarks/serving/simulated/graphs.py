@@ -1,4 +1,4 @@
-"""Recorded launches of a simulated device: known results at once, and the time of a GPU.
+"""Captured launches of a simulated device: known results at once, and the time of a GPU.
 
 The device keeps what the host's code relies on: the position of each row and how many frames it
 drew, moved and replaced with the other columns of the row. All other results are canned. A sequence
@@ -40,14 +40,14 @@ def frames_of(prompts: NDArray[np.int32]) -> NDArray[np.float64]:
     return frames
 
 
-class SimulatedRecording:
-    """A launch; see ``Recording`` in ``ChatTTS/model/cuda/graphs.py``.
+class SimulatedGraph:
+    """A launch; see ``CapturedGraph`` in ``ChatTTS/model/cuda/graphs.py``.
 
     Args:
         stream: of the device.
         seconds: that the device takes for it.
         effect: puts the results where the host reads them.
-        result: see ``Recording``.
+        result: see ``CapturedGraph``.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class SimulatedRecording:
 
 
 class DecoderWork:
-    """What a launch of the audio decoder does; stands for what ``CudaStreamingDecoder`` records.
+    """What a launch of the audio decoder does; stands for what ``CudaStreamingDecoder`` captures.
 
-    Done without a recording, the host carries out all operators, on no utterance.
+    Done without a graph, the host carries out all operators, on no utterance.
 
     Args:
         size, chunk: of the launch, see ``LaunchShapes``.
@@ -102,24 +102,24 @@ class DecoderWork:
         return self.sound
 
 
-class SimulatedRecorder:
-    """Makes recordings; see ``Recorder`` in ``ChatTTS/model/cuda/graphs.py``."""
+class SimulatedCapturer:
+    """Makes graphs; see ``GraphCapturer`` in ``ChatTTS/model/cuda/graphs.py``."""
 
     def __init__(self, stream: SimulatedStream, times: StepTimes) -> None:
         self._stream, self._times = stream, times
         self.captures, self.seconds = 0, 0.0
 
-    def record(
+    def capture(
         self, work: Callable[[], Any], warm_up: Callable[[], object] | None = None
-    ) -> SimulatedRecording:
-        """Return the recording of work, which is not done.
+    ) -> SimulatedGraph:
+        """Return the graph of work, which is not done.
 
         Raises:
             TypeError: it is none of the server's known launches.
         """
         self.captures += 1
         if isinstance(work, DecoderWork):
-            return SimulatedRecording(self._stream, work.seconds, work.count, work.sound)
+            return SimulatedGraph(self._stream, work.seconds, work.count, work.sound)
         assert isinstance(work, partial), f"a launch of a simulated device is not known: {work}"
         owner: Any = getattr(work.func, "__self__", None)
         rows = int(work.args[0])
@@ -133,7 +133,7 @@ class SimulatedRecorder:
             seconds, effect = self._times.write_seconds(), _Writes(owner, rows)
         else:
             raise TypeError(f"the simulated device knows no launch of {owner!r}: teach it")
-        return SimulatedRecording(self._stream, seconds, effect)
+        return SimulatedGraph(self._stream, seconds, effect)
 
 
 class _Draws:

@@ -1,4 +1,4 @@
-"""Recordings behind a start: those that the first calls do not need."""
+"""Captures behind a start, of the graphs that the first calls do not need."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .graphs import give_back_memory
 
 logger = logging.getLogger(__name__)
 
-_UNRECORDED = "some launches on the GPU are not recorded and take longer: %s"
+_UNCAPTURED = "some launches on the GPU are not captured and take longer: %s"
 
 
-class Recordable(Protocol):
-    """An object whose recordings can be made beside its use.
+class Capturable(Protocol):
+    """An object whose graphs can be captured beside its use.
 
     Attributes:
         left: how many are still to be made.
@@ -29,40 +29,40 @@ class Recordable(Protocol):
     @property
     def left(self) -> int: ...
 
-    def record_next(self) -> bool:
-        """Make one recording; return False where none is left to be made."""
+    def capture_next(self) -> bool:
+        """Capture one graph; return False where none is left."""
         ...
 
 
-def record_behind(parts: Iterable[Recordable]) -> None:
-    """Make what is left of the recordings in a thread, one part after another."""
+def capture_in_background(parts: Iterable[Capturable]) -> None:
+    """Capture the graphs that are left in a thread, one part after another."""
     given = [part for part in parts if part.left]
     if not given:
         return
-    logger.info("%d more launches are recorded meanwhile", sum(part.left for part in given))
+    logger.info("%d more launches are captured meanwhile", sum(part.left for part in given))
     try:
-        RecordingThread(given)
+        CaptureThread(given)
     except OutOfThreadsError as error:
-        logger.warning(_UNRECORDED, error)
+        logger.warning(_UNCAPTURED, error)
 
 
-class RecordingThread:
-    """A thread that makes what is left of the recordings, one part after another, and ends.
+class CaptureThread:
+    """A thread that captures the graphs that are left, one part after another, and ends.
 
-    Python's share of a recording holds up other threads, so the thread rests after each one for as
+    Python's share of a capture holds up other threads, so the thread rests after each one for as
     long as that took. It keeps no part alive, and ends with the parts.
 
     Args:
-        parts: in the order in which they are recorded.
+        parts: in the order in which they are captured.
 
     Raises:
         OutOfThreadsError: the system gives no thread.
     """
 
-    def __init__(self, parts: Sequence[Recordable]) -> None:
+    def __init__(self, parts: Sequence[Capturable]) -> None:
         self._parts = [weakref.ref(part) for part in parts]
         self._end = WakeSignal()
-        self._thread = threading.Thread(target=self._run, name="recording", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="capture", daemon=True)
         register_thread_owner(self)
         start_thread(self._thread)
 
@@ -72,7 +72,7 @@ class RecordingThread:
         return not self._thread.is_alive()
 
     def at_exit(self) -> None:
-        """End after the present recording, at the interpreter's end."""
+        """End after the present capture, at the interpreter's end."""
         self._end.wake()
 
     def after_fork(self) -> None:
@@ -82,21 +82,21 @@ class RecordingThread:
         began, count = time.monotonic(), 0
         try:
             for part in self._parts:
-                while (seconds := _record_one(part)) is not None:
+                while (seconds := _capture_one(part)) is not None:
                     count += 1
                     if self._end.wait(seconds):
                         return
-            logger.info("recorded %d more launches in %.1f s", count, time.monotonic() - began)
+            logger.info("captured %d more launches in %.1f s", count, time.monotonic() - began)
         except Exception as error:  # the device's errors have many classes
-            logger.warning(_UNRECORDED, error)
+            logger.warning(_UNCAPTURED, error)
         finally:
             if any(part() is None for part in self._parts):
                 give_back_memory()  # what was dropped meanwhile is freed only now
 
 
-def _record_one(reference: weakref.ref[Recordable]) -> float | None:
-    """Make a recording, if the part lives and has one left; return the seconds that it took."""
+def _capture_one(reference: weakref.ref[Capturable]) -> float | None:
+    """Capture a graph, if the part lives and has one left; return the seconds that it took."""
     part, began = reference(), time.monotonic()
-    if part is None or not part.record_next():
+    if part is None or not part.capture_next():
         return None
     return time.monotonic() - began

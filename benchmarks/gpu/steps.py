@@ -109,7 +109,7 @@ class Streams:
 
     def run(self, steps: int) -> Pending:
         """Submit steps; the first ones also put the sequences on the device."""
-        pending = self.steps.draw(self.works, self.states, steps)
+        pending = self.steps.sample(self.works, self.states, steps)
         self.works = [replace(work, start=work.start + steps) for work in self.works]
         return pending
 

@@ -1,7 +1,7 @@
 """The Python calls of a decode step: `python -m tests.support.step_trace [cpu|torch|cuda]`.
 
 It prints the package's own functions in the order of the calls, indented by their depth. ``cuda``
-is the machine of a GPU with torch references for kernels; a captured step counts as its replay
+is the step runner of a GPU with torch references for kernels; a captured step counts as its replay
 alone, since a GPU carries it out without Python.
 """
 
@@ -31,7 +31,7 @@ from .velocity_models import make_team
 
 from ChatTTS.model.velocity.model_loader import ModelLoader  # isort: skip
 
-MACHINES = ("cpu", "torch", "cuda")
+BACKENDS = ("cpu", "torch", "cuda")
 PACKAGE = f"{ROOT / 'ChatTTS'}/"
 
 
@@ -81,17 +81,17 @@ def trace_of(work: Callable[[], object]) -> Trace:
     return trace
 
 
-def decode_step(machine: str, monkeypatch: pytest.MonkeyPatch) -> Trace:
+def decode_step(backend: str, monkeypatch: pytest.MonkeyPatch) -> Trace:
     """Return the trace of a step in which one stream gains frames; skip without kernels.
 
     Args:
-        machine: one of ``MACHINES``.
+        backend: one of ``BACKENDS``.
     """
-    if machine == "cpu":
+    if backend == "cpu":
         make_team(1)
     else:
         monkeypatch.setattr(ModelLoader, "_team", lambda loader: None)
-    if machine == "cuda":
+    if backend == "cuda":
         monkeypatch.setattr(ModelLoader, "_has_triton", lambda *_: True)
         capture_anywhere(monkeypatch)
         use_torch_references(monkeypatch)

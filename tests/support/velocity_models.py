@@ -251,7 +251,7 @@ def make_inputs(length: int, hidden: int, seed: int) -> Inputs:
 
 
 @dataclass
-class Machine:
+class LlamaDriver:
     """A model whose blocks are dealt out in a scrambled order, over memory full of NaN.
 
     Attributes:

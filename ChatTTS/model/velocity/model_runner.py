@@ -1,7 +1,7 @@
-"""Carry out a plan's work, on a machine that computes positions and draws.
+"""Carry out a plan's work, by a step runner that computes positions and samples ids.
 
-One machine is here: it computes each step at once. The other one replays captured steps; see
-``backends/cuda/machine.py``.
+One step runner is here: it computes each step at once. The other one replays captured steps; see
+``backends/cuda/graph_runner.py``.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .loaded_model import LoadedModel
 from .plan import Pending, SequenceData, StepPlan, StepResult, Work
 
 
-class Machine(Protocol):
-    """Computes the positions of steps, and draws.
+class StepRunner(Protocol):
+    """Computes the positions of steps, and samples ids.
 
     Attributes:
         depth, max_steps: see ``ExecutorBase``.
@@ -32,10 +32,10 @@ class Machine(Protocol):
     depth: int
     max_steps: int
 
-    def begin(
+    def forward(
         self, works: Sequence[Work], states: Sequence[SequenceState]
     ) -> Mapping[int, NDArray[np.float32]]:
-        """Compute a step's positions; those that draw may be left to :meth:`draw`.
+        """Compute a step's positions; those that draw may be left to :meth:`sample`.
 
         Args:
             states: of the sequences of the works.
@@ -45,7 +45,7 @@ class Machine(Protocol):
         """
         ...
 
-    def draw(
+    def sample(
         self,
         kind: Pass,
         places: Sequence[int],
@@ -53,7 +53,7 @@ class Machine(Protocol):
         states: Sequence[SequenceState],
         steps: int,
     ) -> Pending:
-        """Draw the next ids of all sequences of a pass that draw in the step that was begun.
+        """Draw the next ids of all sequences of a pass that draw in this step.
 
         Args:
             places: their numbers among the draws of the step.
@@ -68,16 +68,16 @@ class Machine(Protocol):
 
 
 class ModelRunner:
-    """Carries out plans on a machine.
+    """Carries out plans by a step runner.
 
     Attributes:
         depth, max_steps: see ``ExecutorBase``.
         states: the sequences that had work, by their ids.
     """
 
-    def __init__(self, model: LoadedModel, machine: Machine) -> None:
-        self._machine = machine
-        self.depth, self.max_steps = machine.depth, machine.max_steps
+    def __init__(self, model: LoadedModel, step_runner: StepRunner) -> None:
+        self._step_runner = step_runner
+        self.depth, self.max_steps = step_runner.depth, step_runner.max_steps
         self.states: dict[int, SequenceState] = {}
         self._num_codebooks, self._shape = model.embed.num_codebooks, model.shape
         self._is_last = model.shard.is_last
@@ -126,9 +126,9 @@ class ModelRunner:
                 drawing.append(state)
         parts = []
         with torch.inference_mode():
-            attention = self._machine.begin(plan.work, states)
+            attention = self._step_runner.forward(plan.work, states)
             for kind, (places, works, own) in passes.items():
-                pending = self._machine.draw(kind, places, works, own, plan.steps)
+                pending = self._step_runner.sample(kind, places, works, own, plan.steps)
                 parts.append((places, pending))
         return partial(self._finish, drawing, plan.steps, attention, parts)
 
@@ -180,7 +180,7 @@ class ModelRunner:
         return StepResult(ids, hiddens, logprobs, finite, known)
 
 
-class EagerMachine:
+class EagerRunner:
     """Computes each step at once: all its positions in one forward, then the draws.
 
     Args:
@@ -199,10 +199,10 @@ class EagerMachine:
         # The rows of the last step with a probe, what they wanted, and that probe.
         self._laid_out: tuple[int, list[tuple[int, HeadSet]], AttentionProbe] | None = None
 
-    def begin(
+    def forward(
         self, works: Sequence[Work], states: Sequence[SequenceState]
     ) -> Mapping[int, NDArray[np.float32]]:
-        """Compute all positions; see :class:`Machine`."""
+        """Compute all positions; see :class:`StepRunner`."""
         model, llama = self._model, self._model.llama
         batch = InputBatch.of(works, states, model.shape.hidden_size)
         wanted: dict[int, tuple[int, HeadSet]] = {}
@@ -229,7 +229,7 @@ class EagerMachine:
             model.peers.pass_on(hiddens)
         return attention
 
-    def draw(
+    def sample(
         self,
         kind: Pass,
         places: Sequence[int],
@@ -237,7 +237,7 @@ class EagerMachine:
         states: Sequence[SequenceState],
         steps: int,
     ) -> Pending:
-        """Draw from what :meth:`begin` computed; see :class:`Machine`."""
+        """Draw from what :meth:`forward` computed; see :class:`StepRunner`."""
         embed, hiddens = self._model.embed, self._hiddens
         if len(places) < len(hiddens):
             hiddens = hiddens[places]

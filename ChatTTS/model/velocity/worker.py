@@ -24,7 +24,7 @@ from .configs import CacheConfig, EngineConfig
 from .first_launches import first_plans
 from .loaded_model import LoadedModel
 from .model_loader import ModelLoader
-from .model_runner import EagerMachine, Machine, ModelRunner
+from .model_runner import EagerRunner, ModelRunner, StepRunner
 from .plan import (
     BlockMove,
     MoveKind,
@@ -108,7 +108,7 @@ class Worker:
                 f"{host_blocks * size >> 20} MB to swap to ({error}): give less kv_memory or "
                 "swap_memory"
             ) from error
-        self._runner = runner = ModelRunner(self.model, self._new_machine())
+        self._runner = runner = ModelRunner(self.model, self._new_step_runner())
         self.depth, self.max_steps = runner.depth, runner.max_steps
         if self.model.compiles and self.model.capturer is None:
             self._launch_all(cache)
@@ -186,14 +186,14 @@ class Worker:
         """
         return _NO_STREAM if self._stream is None else torch.cuda.stream(self._stream)
 
-    def _new_machine(self) -> Machine:
-        """Return a machine, of captured steps if the model runs on Triton kernels."""
+    def _new_step_runner(self) -> StepRunner:
+        """Return a step runner, of captured steps if the model runs on Triton kernels."""
         if self.model.capturer is None:
-            return EagerMachine(self.model, self._pool)
-        from .backends.cuda.machine import new_machine
+            return EagerRunner(self.model, self._pool)
+        from .backends.cuda.graph_runner import new_graph_runner
 
-        self.capturable = machine = new_machine(self.model, self._pool, self._config.scheduler)
-        return machine
+        self.capturable = runner = new_graph_runner(self.model, self._pool, self._config.scheduler)
+        return runner
 
     def _launch_all(self, cache: CacheConfig) -> None:
         """Launch each number of rows once, so that no request waits for a compilation.

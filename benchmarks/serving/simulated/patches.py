@@ -90,11 +90,11 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
         counters.add("waits")
         failures.wait_for(event, failures.patience())
 
-    draw, launch = decode_steps.DecodeSteps.draw, CudaStreamingDecoder.launch
+    sample, launch = decode_steps.DecodeSteps.sample, CudaStreamingDecoder.launch
 
-    @wraps(draw)
-    def draw_step(*args: Any, **kwargs: Any) -> Callable[[], Any]:
-        pending = draw(*args, **kwargs)
+    @wraps(sample)
+    def sample_step(*args: Any, **kwargs: Any) -> Callable[[], Any]:
+        pending = sample(*args, **kwargs)
         done = engine.record_event()
 
         def result() -> Any:
@@ -114,7 +114,7 @@ def simulate(times: StepTimes, counters: Counters, put: Put = setattr) -> None:
 
         return samples
 
-    replace(decode_steps.DecodeSteps, "draw", draw_step)
+    replace(decode_steps.DecodeSteps, "sample", sample_step)
     replace(CudaStreamingDecoder, "launch", launch_decoder)
 
 

@@ -18,7 +18,7 @@ from ChatTTS.model.velocity.loaded_model import LlamaModel
 from ...support.adapter_tools import make_adapter, merged_tensors
 from ...support.velocity_models import (
     Inputs,
-    Machine,
+    LlamaDriver,
     make_embed,
     make_inputs,
     make_shape,
@@ -63,7 +63,7 @@ def sequences(hidden: int) -> list[Inputs]:
     return [replace(make_inputs(n, hidden, seed=n), adapter=own) for n, own in lengths.items()]
 
 
-def expected_of(machine: Machine, shape: LlamaShape, adapters: list[Adapter]) -> list[Tensor]:
+def expected_of(driver: LlamaDriver, shape: LlamaShape, adapters: list[Adapter]) -> list[Tensor]:
     embed, plain = make_embed(shape.hidden_size), make_tensors(shape)
     return [
         recompute(
@@ -71,7 +71,7 @@ def expected_of(machine: Machine, shape: LlamaShape, adapters: list[Adapter]) ->
             shape,
             own.embedded(embed),
         )
-        for own in machine.sequences
+        for own in driver.sequences
     ]
 
 
@@ -81,9 +81,9 @@ def test_as_recomputed_with_merged_weights(
 ) -> None:
     adapters = two_adapters(tmp_path, shape)
     llama = MAKERS[name](file, make_embed(shape.hidden_size), 32, adapters=adapters)
-    machine = Machine(llama, 32, sequences(shape.hidden_size))
+    driver = LlamaDriver(llama, 32, sequences(shape.hidden_size))
     for found, expected in zip(
-        mixed_steps(machine), expected_of(machine, shape, adapters), strict=True
+        mixed_steps(driver), expected_of(driver, shape, adapters), strict=True
     ):
         assert (found - expected[: len(found)]).abs().max() < 2 * SINGLE
 
@@ -94,11 +94,11 @@ def test_no_bit_depends_on_the_adapters_beside_it(
 ) -> None:
     embed = make_embed(shape.hidden_size)
     llama = MAKERS[name](file, embed, 32, adapters=two_adapters(tmp_path, shape))
-    together = mixed_steps(Machine(llama, 32, sequences(shape.hidden_size)))
+    together = mixed_steps(LlamaDriver(llama, 32, sequences(shape.hidden_size)))
     for own, found in zip(sequences(shape.hidden_size), together, strict=True):
-        alone = Machine(llama, 32, [own], seed=5)
+        alone = LlamaDriver(llama, 32, [own], seed=5)
         assert torch.equal(alone.run(7)[0][: len(found)], found)
-    without = Machine(MAKERS[name](file, embed, 32), 32, [sequences(shape.hidden_size)[1]])
+    without = LlamaDriver(MAKERS[name](file, embed, 32), 32, [sequences(shape.hidden_size)[1]])
     assert torch.equal(without.run(7)[0][: len(together[1])], together[1])
 
 
@@ -109,13 +109,13 @@ def test_on_smaller_weights(
     """The kernels add what adapters add in single precision, to bits that no other row changes."""
     adapters = two_adapters(tmp_path, shape)
     llama = native_llama(file, make_embed(shape.hidden_size), 32, kind, adapters=adapters)
-    machine = Machine(llama, 32, sequences(shape.hidden_size))
-    together = mixed_steps(machine)
+    driver = LlamaDriver(llama, 32, sequences(shape.hidden_size))
+    together = mixed_steps(driver)
     for own, found, expected in zip(
-        machine.sequences, together, expected_of(machine, shape, adapters), strict=True
+        driver.sequences, together, expected_of(driver, shape, adapters), strict=True
     ):
         assert error_of(found, expected[: len(found)]) < error
-        alone = Machine(llama, 32, [own], seed=5)
+        alone = LlamaDriver(llama, 32, [own], seed=5)
         assert torch.equal(alone.run(7)[0][: len(found)], found)
 
 
@@ -125,7 +125,7 @@ def test_no_bit_depends_on_the_threads(tmp_path: Path, threads: int) -> None:
     shape = SHAPES["odd sizes"]
     file, adapters = save_llama(tmp_path, shape), two_adapters(tmp_path, shape)
     found = [
-        Machine(
+        LlamaDriver(
             native_llama(file, make_embed(33), 32, threads=n, adapters=adapters),
             32,
             sequences(33)[:1],

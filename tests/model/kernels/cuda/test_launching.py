@@ -60,7 +60,7 @@ from tests.support.compile_tools import SMALL, Compiler, _embed, _layer
 from ChatTTS.model.random_numbers import Pass
 from ChatTTS.model.kernels.cuda import launching, prefetch
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps
-from ChatTTS.model.velocity.backends.cuda.machine import StepParts, StepShape, _compile
+from ChatTTS.model.velocity.backends.cuda.graph_runner import StepParts, StepShape, _compile
 from ChatTTS.model.velocity.backends.cuda.operations import TritonOperations
 from ChatTTS.model.velocity.backends.cuda.prompt_steps import PromptSteps
 from ChatTTS.model.velocity.backends.cuda.text_attention import TextAttention

@@ -161,7 +161,7 @@ class DecodeSteps:
         if self._attention is not None:
             self._attention.prepare(self._places(1))
 
-    def draw(self, works: Sequence[Work], states: Sequence[SequenceState], steps: int) -> Pending:
+    def sample(self, works: Sequence[Work], states: Sequence[SequenceState], steps: int) -> Pending:
         """Submit steps; the device carries them out after the earlier ones.
 
         Sequences join and leave first: those without work leave.

@@ -28,7 +28,7 @@ from .....support.kernel_tools import DEVICE, EMULATED
 from .....support.torch_references import use_torch_references
 from .....support.velocity_driver import Driver, Told, alone, everything, make_data
 from .....support.velocity_fakes import Joined, run_all
-from .....support.velocity_models import Machine, make_embed, save_llama
+from .....support.velocity_models import LlamaDriver, make_embed, save_llama
 from ...test_adapters import SHAPES, expected_of, sequences, two_adapters
 from ..torch.test_llama import SINGLE, mixed_steps
 from .test_engine import make_engine, make_requests, make_worker, take_triton
@@ -79,9 +79,9 @@ def test_as_recomputed_with_merged_weights(
     given = two_adapters(tmp_path, shape)
     file = save_llama(tmp_path, shape)
     llama = triton_llama(file, shape, adapters=given, batch_invariant=batch_invariant)
-    machine = Machine(llama, 32, sequences(shape.hidden_size))
-    found = mixed_steps(machine)
-    for own, expected in zip(found, expected_of(machine, shape, given), strict=True):
+    driver = LlamaDriver(llama, 32, sequences(shape.hidden_size))
+    found = mixed_steps(driver)
+    for own, expected in zip(found, expected_of(driver, shape, given), strict=True):
         assert (own - expected[: len(own)]).abs().max() < 2 * SINGLE
 
 
@@ -102,7 +102,7 @@ def test_larger_steps_stand_for_those_that_are_not_captured_yet(
     expected = Driver(make_worker(adapters=adapters), datas).run(STEPS)
     worker = make_worker(behind=False, adapters=adapters)
     runner: Any = worker._runner
-    for part in runner._machine._parts.all:
+    for part in runner._step_runner._parts.all:
         taken = part._captured.taken
         assert set(taken) == {(size, kind) for size in part.buckets for kind in (False, True)}
         assert {step.rows for step in taken.values()} == {part.buckets[0], part.buckets[-1]}
@@ -163,7 +163,7 @@ def test_steps_without_adapters_are_the_usual_ones(
     assert seen([1]) == {False}
     assert seen([0, 1, 2]) == {True}
     assert seen([1, 2], ended=(0,)) == {True}
-    own = worker._runner._machine._decode[Pass.CODE]  # type: ignore[union-attr]
+    own = worker._runner._step_runner._decode[Pass.CODE]  # type: ignore[union-attr]
     assert own._adapter_of[:2].tolist() == [-1, 1]
     assert seen([1]) == {False}
     assert own._adapter_of[:-1].max() == -1
@@ -181,8 +181,8 @@ def test_without_adapters_nothing_more_is_captured(
         monkeypatch.setattr(graphs, "CudaGraphCapturer", lambda *_, own=capturer, **__: own)
         worker = make_worker(adapters=given)
         assert capturer.lost() == 0
-        machine: Any = worker._runner._machine  # type: ignore[union-attr]
-        parts = (machine._prompts, *machine._decode.values())
+        runner: Any = worker._runner._step_runner  # type: ignore[union-attr]
+        parts = (runner._prompts, *runner._decode.values())
         counts.append([sorted(kind for _, kind in part._captured.taken) for part in parts])
     for without, both in zip(*counts, strict=True):
         assert without == [False] * len(without)

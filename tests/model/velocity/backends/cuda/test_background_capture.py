@@ -24,7 +24,7 @@ from .....support.waiting import wait_until
 from .test_engine import MODEL, make_worker, take_triton
 
 from ChatTTS.model.velocity.backends.cuda.decode_steps import DecodeSteps  # isort: skip
-from ChatTTS.model.velocity.backends.cuda.machine import RecordedMachine  # isort: skip
+from ChatTTS.model.velocity.backends.cuda.graph_runner import GraphRunner  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.prompt_steps import PromptSteps  # isort: skip
 from ChatTTS.model.velocity.backends.cuda.captured_steps import CapturedSteps  # isort: skip
 
@@ -35,10 +35,10 @@ def _on_torch_references(monkeypatch: pytest.MonkeyPatch) -> None:
     use_torch_references(monkeypatch)
 
 
-def machine_of(worker: Worker) -> RecordedMachine:
-    machine = worker.capturable
-    assert isinstance(machine, RecordedMachine)
-    return machine
+def runner_of(worker: Worker) -> GraphRunner:
+    runner = worker.capturable
+    assert isinstance(runner, GraphRunner)
+    return runner
 
 
 def check_equal(found: dict[int, Told], expected: dict[int, Told]) -> None:
@@ -60,16 +60,16 @@ def captured(part: PromptSteps | DecodeSteps) -> dict[bool, set[int]]:
 
 
 def test_a_start_captures_the_fewest_and_the_most_rows() -> None:
-    machine = machine_of(make_worker(behind=False))
-    for part in machine._parts.all:
+    runner = runner_of(make_worker(behind=False))
+    for part in runner._parts.all:
         assert captured(part) == {False: {part.buckets[0], part.buckets[-1]}}
-    assert machine.left == sum(len(part.buckets) - 2 for part in machine._parts.all)
-    rows = [shape.rows for shape in machine._left]
+    assert runner.left == sum(len(part.buckets) - 2 for part in runner._parts.all)
+    rows = [shape.rows for shape in runner._left]
     assert rows == sorted(rows)
-    while machine.capture_next():
+    while runner.capture_next():
         pass
-    assert machine.left == 0
-    for part in machine._parts.all:
+    assert runner.left == 0
+    for part in runner._parts.all:
         assert captured(part) == {False: set(part.buckets)}
 
 
@@ -95,7 +95,7 @@ def test_few_captured_steps_give_the_ids_of_all(chunk: int) -> None:
     expected = Driver(make_worker(), everything()).run(STEPS, chunk=chunk)
     worker = make_worker(behind=False)
     check_equal(Driver(worker, everything()).run(STEPS, chunk=chunk), expected)
-    assert machine_of(worker).left
+    assert runner_of(worker).left
 
 
 @pytest.mark.slow
@@ -103,65 +103,65 @@ def test_few_captured_steps_give_the_ids_of_all(chunk: int) -> None:
 def test_capturing_moves_no_sequence_in_flight(chunk: int) -> None:
     expected = Driver(make_worker(), everything()).run(STEPS, chunk=chunk)
     worker = make_worker(behind=False)
-    machine, driver = machine_of(worker), Driver(worker, everything())
-    before = machine.left
+    runner, driver = runner_of(worker), Driver(worker, everything())
+    before = runner.left
     while any(len(own.ids) < STEPS for own in driver.told.values()):
         driver.step(chunk=chunk)
-        machine.capture_next()
-    assert before > machine.left == 0
+        runner.capture_next()
+    assert before > runner.left == 0
     check_equal(driver.told, expected)
 
 
 def test_a_thread_captures_beside_the_steps() -> None:
     expected = Driver(make_worker(), everything()).run(STEPS)
     worker = make_worker(behind=False)
-    machine = machine_of(worker)
+    runner = runner_of(worker)
     driver = Driver(worker, everything())
     driver.step()
-    graph = capture_thread.CaptureThread([machine])
+    graph = capture_thread.CaptureThread([runner])
     found = driver.run(STEPS)
     assert graph.join(60)
-    assert machine.left == 0
+    assert runner.left == 0
     check_equal(found, expected)
 
 
 @pytest.mark.slow
 def test_the_spare_steps_go_with_the_last_capture() -> None:
-    machine = machine_of(make_worker(behind=False))
-    assert machine.capture_next()
-    assert machine._spare is not None
-    held = weakref.ref(machine._spare.prompts)
-    while machine.left:
+    runner = runner_of(make_worker(behind=False))
+    assert runner.capture_next()
+    assert runner._spare is not None
+    held = weakref.ref(runner._spare.prompts)
+    while runner.left:
         assert held() is not None
-        machine.capture_next()
+        runner.capture_next()
     gc.collect()
     assert held() is None
-    assert not machine.capture_next()
+    assert not runner.capture_next()
 
 
 def test_results_that_depend_on_the_rows_are_captured_at_once() -> None:
     """Otherwise a request that runs alone would change with the time since the start."""
-    machine = machine_of(make_worker(behind=False, batch_invariant=False))
-    assert machine.left == 0
-    for part in machine._parts.all:
+    runner = runner_of(make_worker(behind=False, batch_invariant=False))
+    assert runner.left == 0
+    for part in runner._parts.all:
         assert captured(part) == {False: set(part.buckets)}
 
 
 def test_too_little_memory_leaves_the_larger_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = Driver(make_worker(), everything()).run(STEPS)
     worker = make_worker(behind=False)
-    machine, driver = machine_of(worker), Driver(worker, everything())
+    runner, driver = runner_of(worker), Driver(worker, everything())
     driver.step()
 
     def full(capturer: EagerCapturer, work: Callable[[], Any], warm_up: Any = None) -> Any:
         raise ConfigError("1 MiB of 2 MiB are free")
 
     monkeypatch.setattr(EagerCapturer, "capture", full)
-    before = machine.left
+    before = runner.left
     with pytest.raises(ConfigError, match="MiB"):
-        machine.capture_next()
-    assert machine.left == before > 0
-    assert machine._spare is None
+        runner.capture_next()
+    assert runner.left == before > 0
+    assert runner._spare is None
     check_equal(driver.run(STEPS), expected)
 
 
@@ -169,17 +169,17 @@ def test_too_little_memory_leaves_the_larger_steps(monkeypatch: pytest.MonkeyPat
 def test_a_chat_captures_once_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread beside the load would hold it up."""
     may_capture = threading.Event()
-    capture_next = RecordedMachine.capture_next
+    capture_next = GraphRunner.capture_next
 
-    def capture(machine: RecordedMachine) -> bool:
+    def capture(runner: GraphRunner) -> bool:
         assert may_capture.wait(60)
-        return capture_next(machine)
+        return capture_next(runner)
 
-    monkeypatch.setattr(RecordedMachine, "capture_next", capture)
+    monkeypatch.setattr(GraphRunner, "capture_next", capture)
     chat = Chat()
     chat.load_or_raise("custom", custom_path=MODEL, device="cpu", use_vllm=True)
     [steps] = chat._loaded.capturables
-    assert isinstance(steps, RecordedMachine)
+    assert isinstance(steps, GraphRunner)
     assert steps.left
     may_capture.set()
     wait_until(lambda: not steps.left)
@@ -200,6 +200,6 @@ def test_an_engine_for_scripts_captures_behind_its_start(monkeypatch: pytest.Mon
 def test_padding_rows_of_a_larger_step_count_nothing() -> None:
     worker = make_worker(behind=False)
     Driver(worker, everything()[:1]).run(3)
-    steps: DecodeSteps = machine_of(worker)._decode[Pass.CODE]
+    steps: DecodeSteps = runner_of(worker)._decode[Pass.CODE]
     assert steps._active[1:-1].tolist() == [0] * 4
     assert not steps._positions[1:-1].any()

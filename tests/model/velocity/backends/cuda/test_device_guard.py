@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ChatTTS.model.cuda import graphs
-from ChatTTS.model.velocity.backends.cuda import machine
+from ChatTTS.model.velocity.backends.cuda import graph_runner
 from ChatTTS.model.velocity.worker import Worker
 
 from .....support.capture_tools import EagerCapturer
@@ -74,7 +74,7 @@ def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
             return super().capture(guarded, warm_up)
 
     monkeypatch.setattr(graphs, "CudaGraphCapturer", lambda *_, **__: GraphCapturer())
-    monkeypatch.setattr(machine, "on_device", guard.held)
+    monkeypatch.setattr(graph_runner, "on_device", guard.held)
     monkeypatch.setattr(Worker, "_stream_context", guard.held)
     return guard
 

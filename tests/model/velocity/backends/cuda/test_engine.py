@@ -81,7 +81,7 @@ def test_the_ids_of_the_reference(monkeypatch: pytest.MonkeyPatch, chunk: int) -
     assert worker.depth == 2
     told = Driver(worker, everything()).run(STEPS, chunk=chunk)
     runner: Any = worker._runner
-    for steps in runner._machine._decode.values():
+    for steps in runner._step_runner._decode.values():
         idle = steps._active[:-1] == 0
         assert not steps._positions[:-1][idle].any()
         assert steps._slot_of[:-1][idle].equal(5 + idle.nonzero().squeeze(1))
@@ -233,7 +233,7 @@ def test_results_of_steps_lie_on_the_host(bare: DecodeSteps) -> None:
     graph: Any = SimpleNamespace(replay=lambda: None)
     bare._captured.add(1, False, graph)
     with torch.device("meta"):
-        decoded = bare.draw(*some_work(0), 2)()
+        decoded = bare.sample(*some_work(0), 2)()
     assert decoded.ids.shape == (2, 4)
 
 

@@ -309,9 +309,9 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
     graph: Any = SimpleNamespace(replay=replay)
     steps._captured.add(2, False, graph)
     with pytest.raises(RuntimeError, match="memory"):
-        steps.draw(*some_work(0, 1), 2)
+        steps.sample(*some_work(0, 1), 2)
     assert steps._turns == 1
-    steps.draw(*some_work(0, 1), 1)
+    steps.sample(*some_work(0, 1), 1)
     write = steps._rows.write
 
     def refused(*_: Any) -> None:
@@ -319,9 +319,9 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
 
     steps._rows.write = refused  # type: ignore[assignment, method-assign]
     with pytest.raises(RuntimeError, match="memory"):
-        steps.draw(*some_work(2), 1)  # the others have not left their rows
+        steps.sample(*some_work(2), 1)  # the others have not left their rows
     steps._rows.write = write  # type: ignore[method-assign]
-    pending = steps.draw(*some_work(7), 1)
+    pending = steps.sample(*some_work(7), 1)
     assert steps._active[:3].tolist() == [1, 0, 0]
     assert steps._table_of[:3].tolist() == [0, -1, -1]
     assert steps._slot_of[:3].tolist() == [0, 4, 5]

@@ -58,7 +58,7 @@ def test_a_launch_without_overlap_parts_the_end_of_a_step_from_attention(
     """Attention reads the positions before it waits, and the end of a step writes them."""
     take_triton(monkeypatch)
     worker: Any = make_worker()
-    passes = list(worker._runner._machine._decode.values())
+    passes = list(worker._runner._step_runner._decode.values())
     assert len(passes) == 2
     for steps in passes:
         noted.clear()
@@ -101,7 +101,7 @@ def test_a_prompt_ends_with_its_layers(
 
     monkeypatch.setattr(prompt_steps, "tiles_of", tiles_of)
     noted.clear()
-    worker._runner._machine._prompts.launch(prompt_of(9, 8, worker.model))
+    worker._runner._step_runner._prompts.launch(prompt_of(9, 8, worker.model))
     names = [launch.kernel for launch in noted]
     layers = worker.model.shape.num_hidden_layers
     assert names.count("_rotate_and_store") == layers
@@ -118,7 +118,7 @@ def test_attention_fetches_the_weights_of_the_launches_that_follow_it(
     monkeypatch.delenv(prefetch.FETCH_VARIABLE, raising=False)
     take_triton(monkeypatch)
     worker: Any = make_worker()
-    steps = next(iter(worker._runner._machine._decode.values()))
+    steps = next(iter(worker._runner._step_runner._decode.values()))
     noted.clear()
     steps.compute(2)
     at = [number for number, each in enumerate(noted) if each.kernel == "_attend_splits"]

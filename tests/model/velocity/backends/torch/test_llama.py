@@ -27,7 +27,7 @@ from ChatTTS.model.velocity.loaded_model import LlamaModel
 from .....support.velocity_models import (
     CPU,
     Inputs,
-    Machine,
+    LlamaDriver,
     make_embed,
     make_inputs,
     make_shape,
@@ -63,21 +63,21 @@ def error_of(found: Tensor, expected: Tensor) -> float:
     return float((found.double() - expected).norm() / expected.norm())
 
 
-def expected_of(machine: Machine, shape: LlamaShape, rope: float = 1) -> list[Tensor]:
+def expected_of(driver: LlamaDriver, shape: LlamaShape, rope: float = 1) -> list[Tensor]:
     embed, tensors = make_embed(shape.hidden_size), make_tensors(shape)
-    return [recompute(tensors, shape, s.embedded(embed), rope) for s in machine.sequences]
+    return [recompute(tensors, shape, s.embedded(embed), rope) for s in driver.sequences]
 
 
-def mixed_steps(machine: Machine) -> list[Tensor]:
+def mixed_steps(driver: LlamaDriver) -> list[Tensor]:
     """Steps that mix pieces of prompts and single rows, while sequences come and go."""
     a, b, c = range(3)
-    machine.step([(a, 5)])
-    machine.step([(a, 1), (b, 11)])
-    machine.step([(c, 2), (b, 1), (a, 1)])
-    machine.step([(a, 40), (c, 1)])
-    machine.step([(b, 1)])
-    machine.step([(c, 60), (b, 30), (a, 60)])
-    return machine.results()
+    driver.step([(a, 5)])
+    driver.step([(a, 1), (b, 11)])
+    driver.step([(c, 2), (b, 1), (a, 1)])
+    driver.step([(a, 40), (c, 1)])
+    driver.step([(b, 1)])
+    driver.step([(c, 60), (b, 30), (a, 60)])
+    return driver.results()
 
 
 def three_sequences(hidden: int) -> list[Inputs]:
@@ -92,8 +92,8 @@ def test_as_recomputed_in_double(
 ) -> None:
     """Text, codes and speaker vectors; chunks and single rows; scrambled blocks."""
     llama = MAKERS[name](save_llama(tmp_path, shape), make_embed(shape.hidden_size), block_size)
-    machine = Machine(llama, block_size, three_sequences(shape.hidden_size))
-    for found, expected in zip(mixed_steps(machine), expected_of(machine, shape), strict=True):
+    driver = LlamaDriver(llama, block_size, three_sequences(shape.hidden_size))
+    for found, expected in zip(mixed_steps(driver), expected_of(driver, shape), strict=True):
         assert found.dtype is torch.float32
         assert len(found) == len(expected) or len(found) < 70
         assert (found - expected[: len(found)]).abs().max() < SINGLE
@@ -104,8 +104,8 @@ def test_as_recomputed_in_double(
 def test_every_block_size(tmp_path: Path, name: str, block_size: int) -> None:
     shape = SHAPES["heads of 24, two groups"]
     llama = MAKERS[name](save_llama(tmp_path, shape), make_embed(shape.hidden_size), block_size)
-    machine = Machine(llama, block_size, [make_inputs(150, shape.hidden_size, 5)])
-    (found,), (expected,) = machine.run(37), expected_of(machine, shape)
+    driver = LlamaDriver(llama, block_size, [make_inputs(150, shape.hidden_size, 5)])
+    (found,), (expected,) = driver.run(37), expected_of(driver, shape)
     assert (found - expected).abs().max() < SINGLE
 
 
@@ -113,10 +113,10 @@ def test_every_block_size(tmp_path: Path, name: str, block_size: int) -> None:
 def test_a_stretched_rotary_embedding(tmp_path: Path, name: str) -> None:
     shape = make_shape(64, 4, 4, 16, rope_scaling=LINEAR)
     llama = MAKERS[name](save_llama(tmp_path, shape), make_embed(64), 16)
-    machine = Machine(llama, 16, [make_inputs(100, 64, 5)])
-    (found,) = machine.run(33)
-    assert (found - expected_of(machine, shape, rope=2.5)[0]).abs().max() < SINGLE
-    assert (found - expected_of(machine, shape)[0]).abs().max() > 0.01
+    driver = LlamaDriver(llama, 16, [make_inputs(100, 64, 5)])
+    (found,) = driver.run(33)
+    assert (found - expected_of(driver, shape, rope=2.5)[0]).abs().max() < SINGLE
+    assert (found - expected_of(driver, shape)[0]).abs().max() > 0.01
 
 
 def test_rotary_tables_are_those_of_transformers() -> None:
@@ -137,17 +137,17 @@ def test_rotary_tables_are_those_of_transformers() -> None:
 def test_narrow_weights_on_the_kernels(tmp_path: Path, kind: str, shape: LlamaShape) -> None:
     embed = make_embed(shape.hidden_size, torch.bfloat16)
     llama = native_llama(save_llama(tmp_path, shape), embed, 16, kind)
-    machine = Machine(llama, 16, three_sequences(shape.hidden_size))
+    driver = LlamaDriver(llama, 16, three_sequences(shape.hidden_size))
     bound = EIGHT_BITS if kind == "int8" else HALF
-    for found, expected in zip(mixed_steps(machine), expected_of(machine, shape), strict=True):
+    for found, expected in zip(mixed_steps(driver), expected_of(driver, shape), strict=True):
         assert error_of(found, expected[: len(found)]) < bound
 
 
 def test_eight_bits_beside_wide_embeddings(tmp_path: Path) -> None:
     shape = SHAPES["heads of 16"]
     llama = native_llama(save_llama(tmp_path, shape), make_embed(64), 16, "int8")
-    machine = Machine(llama, 16, three_sequences(64))
-    for found, expected in zip(mixed_steps(machine), expected_of(machine, shape), strict=True):
+    driver = LlamaDriver(llama, 16, three_sequences(64))
+    for found, expected in zip(mixed_steps(driver), expected_of(driver, shape), strict=True):
         assert 1e-4 < error_of(found, expected[: len(found)]) < EIGHT_BITS
 
 
@@ -164,16 +164,16 @@ def test_keys_and_values_in_eight_bits_take_half_of_sixteen(tmp_path: Path) -> N
 def test_bfloat16_on_torch(tmp_path: Path, shape: LlamaShape) -> None:
     embed = make_embed(shape.hidden_size, torch.bfloat16)
     llama = torch_llama(save_llama(tmp_path, shape), embed, 16, torch.bfloat16)
-    machine = Machine(llama, 16, three_sequences(shape.hidden_size))
-    for found, expected in zip(mixed_steps(machine), expected_of(machine, shape), strict=True):
+    driver = LlamaDriver(llama, 16, three_sequences(shape.hidden_size))
+    for found, expected in zip(mixed_steps(driver), expected_of(driver, shape), strict=True):
         assert error_of(found, expected[: len(found)]) < HALF
 
 
 def test_products_without_tiles(tmp_path: Path) -> None:
     shape = SHAPES["heads of 16"]
     llama = torch_llama(save_llama(tmp_path, shape), make_embed(64), 16, matrices=WholeMatrix)
-    machine = Machine(llama, 16, three_sequences(64))
-    for found, expected in zip(mixed_steps(machine), expected_of(machine, shape), strict=True):
+    driver = LlamaDriver(llama, 16, three_sequences(64))
+    for found, expected in zip(mixed_steps(driver), expected_of(driver, shape), strict=True):
         assert (found - expected[: len(found)]).abs().max() < SINGLE
 
 
@@ -215,30 +215,30 @@ def test_cuts_and_neighbours_change_no_bit(
 ) -> None:
     llama = make_llama(shape)
     alone = make_inputs(61, shape.hidden_size, 1)
-    (expected,) = Machine(llama, 16, [alone]).run(61)
+    (expected,) = LlamaDriver(llama, 16, [alone]).run(61)
     assert expected.isfinite().all()
     for chunk in (1, 2, 7, 16, 17):
-        (found,) = Machine(llama, 16, [alone], seed=chunk).run(chunk)
+        (found,) = LlamaDriver(llama, 16, [alone], seed=chunk).run(chunk)
         assert found.equal(expected), chunk
     others = [make_inputs(length, shape.hidden_size, length) for length in (3, 100, 40)]
     for place in (0, 2, 3):
-        together = Machine(llama, 16, [*others[:place], alone, *others[place:]], seed=place)
+        together = LlamaDriver(llama, 16, [*others[:place], alone, *others[place:]], seed=place)
         assert together.run(9)[place].equal(expected), place
     # Each time in another row of a tile, beside a neighbour in chunks of another size.
-    machine = Machine(llama, 16, [alone, others[1]], seed=9)
+    driver = LlamaDriver(llama, 16, [alone, others[1]], seed=9)
     for step in range(20):
-        machine.step([(1, step % 5), (0, 3)] if step % 5 else [(0, 3)])
-    machine.step([(0, 1)])
-    assert machine.results()[0].equal(expected)
+        driver.step([(1, step % 5), (0, 3)] if step % 5 else [(0, 3)])
+    driver.step([(0, 1)])
+    assert driver.results()[0].equal(expected)
 
 
 def test_block_sizes_and_threads_change_no_bit(make_llama: Callable[..., LlamaModel]) -> None:
     shape = BIT_SHAPES[0]
     inputs = [make_inputs(length, shape.hidden_size, length) for length in (70, 20)]
-    expected = Machine(make_llama(shape, 16, 1), 16, inputs).run(13)
+    expected = LlamaDriver(make_llama(shape, 16, 1), 16, inputs).run(13)
     for block_size, threads in ((1, 1), (3, 2), (8, 3), (32, 1), (64, 2)):
         llama = make_llama(shape, block_size, threads)
-        found = Machine(llama, block_size, inputs).run(13)
+        found = LlamaDriver(llama, block_size, inputs).run(13)
         assert all(a.equal(b) for a, b in zip(found, expected, strict=True)), block_size
 
 
@@ -247,9 +247,9 @@ def test_an_input_that_is_no_number_stays_in_its_sequence(tmp_path: Path, name: 
     shape = SHAPES["heads of 16"]
     llama = MAKERS[name](save_llama(tmp_path, shape), make_embed(64), 8)
     inputs = three_sequences(64)
-    expected = Machine(llama, 8, inputs).run(9)
+    expected = LlamaDriver(llama, 8, inputs).run(9)
     inputs[1].speaker[5] = math.nan
-    found = Machine(llama, 8, inputs).run(9)
+    found = LlamaDriver(llama, 8, inputs).run(9)
     assert found[0].equal(expected[0])
     assert found[2].equal(expected[2])
     assert not found[1][-1].isfinite().any()
@@ -260,7 +260,7 @@ def test_steps_that_draw_nothing_or_little(tmp_path: Path, name: str) -> None:
     """Only the rows that draw come back."""
     shape = SHAPES["heads of 16"]
     llama = MAKERS[name](save_llama(tmp_path, shape), make_embed(64), 8)
-    machine = Machine(llama, 8, three_sequences(64))
+    driver = LlamaDriver(llama, 8, three_sequences(64))
     forward = llama.forward
     drawn: list[bool] = []
 
@@ -272,7 +272,7 @@ def test_steps_that_draw_nothing_or_little(tmp_path: Path, name: str) -> None:
         return whole
 
     cast(Any, llama).forward = fewer
-    machine.step([(0, 9), (1, 5)])
+    driver.step([(0, 9), (1, 5)])
     assert drawn == [True] * 3
 
 
@@ -299,19 +299,19 @@ def test_a_llama_needs_no_file_once_it_is_loaded(tmp_path: Path) -> None:
     llamas = [make(save_llama(tmp_path, shape), make_embed(64), 8) for make in MAKERS.values()]
     (tmp_path / "model.safetensors").write_bytes(b"")
     for llama in llamas:
-        machine = Machine(llama, 8, [make_inputs(30, 64, 5)])
-        assert (machine.run(30)[0] - expected_of(machine, shape)[0]).abs().max() < SINGLE
+        driver = LlamaDriver(llama, 8, [make_inputs(30, 64, 5)])
+        assert (driver.run(30)[0] - expected_of(driver, shape)[0]).abs().max() < SINGLE
 
 
 def test_other_defaults_of_torch_change_nothing(tmp_path: Path) -> None:
     shape = make_shape()
     llama = native_llama(save_llama(tmp_path, shape), make_embed(shape.hidden_size), 4)
-    machine = Machine(llama, 4, [make_inputs(9, shape.hidden_size, 1)])
-    expected = machine.run(9)
-    machine.hiddens = [[]]
+    driver = LlamaDriver(llama, 4, [make_inputs(9, shape.hidden_size, 1)])
+    expected = driver.run(9)
+    driver.hiddens = [[]]
     torch.set_default_dtype(torch.float64)
     try:
-        (found,) = machine.run(9)
+        (found,) = driver.run(9)
     finally:
         torch.set_default_dtype(torch.float32)
     assert found.dtype is torch.float32

@@ -12,7 +12,7 @@ from ChatTTS.model.llama.config import LlamaShape
 
 from .....support.rank_tools import RankedLlama
 from .....support.velocity_models import (
-    Machine,
+    LlamaDriver,
     make_embed,
     make_inputs,
     make_shape,
@@ -40,10 +40,10 @@ def ranked(make, shape: LlamaShape, ranks: int, stages: int) -> RankedLlama:  # 
 def compare(make, shape: LlamaShape, ranks: int, stages: int) -> None:  # type: ignore[no-untyped-def]
     """Prompts in chunks side by side, down to single rows."""
     machines = [
-        Machine(llama, 8, sequences(shape.hidden_size))  # type: ignore[arg-type]
+        LlamaDriver(llama, 8, sequences(shape.hidden_size))  # type: ignore[arg-type]
         for llama in (make(), ranked(make, shape, ranks, stages))
     ]
-    for alone, shared in zip(*(machine.run(11) for machine in machines), strict=True):
+    for alone, shared in zip(*(driver.run(11) for driver in machines), strict=True):
         assert torch.equal(alone, shared)
 
 

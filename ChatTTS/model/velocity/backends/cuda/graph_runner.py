@@ -1,4 +1,4 @@
-"""The machine of captured steps.
+"""The step runner of captured steps.
 
 Steps follow one another on the device without the host, also while sequences join and leave.
 """
@@ -71,8 +71,8 @@ class StepShape:
     adapted: bool
 
 
-class RecordedMachine:
-    """Replays captured steps; see :class:`~ChatTTS.model.velocity.model_runner.Machine`.
+class GraphRunner:
+    """Replays captured steps; see :class:`~ChatTTS.model.velocity.model_runner.StepRunner`.
 
     A step is up to three launches: prompts without the positions that draw, then the positions that
     draw frames, and those that draw text ids. The host waits for none of them.
@@ -136,7 +136,7 @@ class RecordedMachine:
             self._spare = None
         return True
 
-    def begin(
+    def forward(
         self, works: Sequence[Work], states: Sequence[SequenceState]
     ) -> Mapping[int, NDArray[np.float32]]:
         reading, own = [], []
@@ -148,7 +148,7 @@ class RecordedMachine:
             self._prompts.launch(InputBatch.of(reading, own, self._hidden))
         return {}
 
-    def draw(
+    def sample(
         self,
         kind: Pass,
         places: Sequence[int],
@@ -156,14 +156,14 @@ class RecordedMachine:
         states: Sequence[SequenceState],
         steps: int,
     ) -> Pending:
-        return self._decode[kind].draw(works, states, steps)
+        return self._decode[kind].sample(works, states, steps)
 
 
-def new_machine(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> RecordedMachine:
-    """Return a machine with the steps captured that first requests need.
+def new_graph_runner(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> GraphRunner:
+    """Return a runner with the steps captured that first requests need.
 
     These are the steps of the fewest rows, and those of the most rows, which stand for all others
-    until :meth:`RecordedMachine.capture_next` has captured these. Where results depend on the
+    until :meth:`GraphRunner.capture_next` has captured these. Where results depend on the
     number of rows, all are captured now.
 
     Args:
@@ -212,7 +212,7 @@ def new_machine(model: LoadedModel, pool: Tensor, limits: SchedulerConfig) -> Re
         len(left),
     )
     left.sort(key=lambda each: each.rows)
-    return RecordedMachine(parts, make, left, model.shape.hidden_size, pool.device)
+    return GraphRunner(parts, make, left, model.shape.hidden_size, pool.device)
 
 
 def _compile(parts: StepParts, shapes: Sequence[StepShape]) -> None:

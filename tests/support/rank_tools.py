@@ -61,12 +61,12 @@ class Stage:
 
 
 class ThreadPeers:
-    """The other ranks of a rank, see ``Peers``."""
+    """The other ranks of a rank, see ``Communicator``."""
 
     def __init__(self, shard: Shard, stages: Sequence[Stage], turns: Turns) -> None:
         self._shard, self._stages, self._turns = shard, stages, turns
 
-    def gather(self, part: Tensor, columns: Sequence[int]) -> Tensor:
+    def all_gather(self, part: Tensor, columns: Sequence[int]) -> Tensor:
         stage, rank = self._stages[self._shard.stage], self._shard.rank
         assert part.shape[1] == columns[rank]
         stage.parts[rank] = part.clone()
@@ -80,13 +80,13 @@ class ThreadPeers:
         rows.copy_(self._turns.wait(partial(incoming.get, timeout=PATIENCE)))
         return rows
 
-    def pass_on(self, rows: Tensor) -> None:
+    def send(self, rows: Tensor) -> None:
         following = self._stages[self._shard.stage + 1]
         following.incoming[self._shard.rank].put(rows.clone())
 
 
-def all_peers(own: Sequence[Shard], turns: Turns) -> list[ThreadPeers]:
-    """Peers for each of these shards, which are all there are."""
+def all_communicators(own: Sequence[Shard], turns: Turns) -> list[ThreadPeers]:
+    """Communicators for each of these shards, which are all there are."""
     stages = [Stage(own[0].ranks) for _ in range(own[0].stages)]
     return [ThreadPeers(shard, stages, turns) for shard in own]
 
@@ -115,8 +115,8 @@ class RankedLlama:
         make: Callable[[Shard, ThreadPeers], LlamaModel],
     ) -> None:
         self._shape, self._shards, self._turns = shape, shards(shape, ranks, stages), Turns()
-        self._peers = all_peers(self._shards, self._turns)
-        self.llamas = [make(*pair) for pair in zip(self._shards, self._peers, strict=True)]
+        self._communicator = all_communicators(self._shards, self._turns)
+        self.llamas = [make(*pair) for pair in zip(self._shards, self._communicator, strict=True)]
         self._pools: list[Tensor] = []
 
     def new_pool(self, num_blocks: int) -> Tensor:
@@ -141,16 +141,16 @@ class RankedLlama:
         return found
 
     def _forward(self, index: int, batch: InputBatch) -> Tensor | None:
-        shard, peers = self._shards[index], self._peers[index]
+        shard, communicator = self._shards[index], self._communicator[index]
         if batch.probe is not None:
             batch = replace(batch, probe=batch.probe.again())
         if not shard.is_first:
             rows = torch.empty(len(batch), self._shape.hidden_size)
-            batch = replace(batch, given=peers.receive(rows))
+            batch = replace(batch, given=communicator.receive(rows))
         out = self.llamas[index].forward(batch, self._pools[index])
         if shard.is_last:
             return out
-        peers.pass_on(out)
+        communicator.send(out)
         return None
 
 
@@ -171,8 +171,8 @@ class RankedWorker:
         self._last = parallel.tensor_parallel_size
         self._drawn: dict[int, Any] = {}
         self._workers = [
-            Worker(config, rank=rank, peers=peers)
-            for rank, peers in enumerate(all_peers(own, self._turns))
+            Worker(config, rank=rank, communicator=communicator)
+            for rank, communicator in enumerate(all_communicators(own, self._turns))
         ]
         self.gives_attention = all(worker.model.gives_attention for worker in self._workers)
         starts = [partial(worker.init_cache, worker.plan_cache()) for worker in self._workers]

@@ -23,7 +23,7 @@ from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.model.kernels.cpu.library import Team
 from ChatTTS.model.llama.config import LlamaShape, module_of, projections
 from ChatTTS.model.llama.rotary import rotary_tables
-from ChatTTS.model.llama.shard import Peers, Shard
+from ChatTTS.model.llama.shard import Communicator, Shard
 from ChatTTS.model.llama.weights import LlamaFile
 from ChatTTS.model.lora.adapter import Adapter
 from ChatTTS.model.velocity.backends.cpu import packed_files, packing
@@ -128,7 +128,7 @@ def torch_llama(
     matrices: MatrixMaker | None = None,
     attention: Attention | None = None,
     shard: Shard | None = None,
-    peers: Peers | None = None,
+    communicator: Communicator | None = None,
     adapters: Sequence[Adapter] = (),
 ) -> Llama[TorchOperations]:
     """The Llama on torch; matrices and attention are by default those that the loader takes."""
@@ -141,7 +141,7 @@ def torch_llama(
         shard=shard,
         adapters=adapters,
     )
-    return Llama.load(file, dtype, operations, block_size, peers)
+    return Llama.load(file, dtype, operations, block_size, communicator)
 
 
 def native_llama(
@@ -151,14 +151,14 @@ def native_llama(
     kind: str = "float32",
     threads: int = 2,
     shard: Shard | None = None,
-    peers: Peers | None = None,
+    communicator: Communicator | None = None,
     adapters: Sequence[Adapter] = (),
 ) -> NativeLlama:
     team = make_team(threads)
     weights = packing.packed_weights(team, file, kind, shard)
     rotary = rotary_tables(file.shape)
     return NativeLlama(
-        team, file.shape, weights, kind, embed, rotary, block_size, shard, peers, adapters
+        team, file.shape, weights, kind, embed, rotary, block_size, shard, communicator, adapters
     )
 
 

@@ -17,10 +17,10 @@ from ...errors import ConfigError
 from .config import LlamaShape
 
 
-class Peers(Protocol):
+class Communicator(Protocol):
     """The exchange of a rank with other ranks. All of them call alike."""
 
-    def gather(self, part: Tensor, columns: Sequence[int]) -> Tensor:
+    def all_gather(self, part: Tensor, columns: Sequence[int]) -> Tensor:
         """Return the columns of all ranks of the stage side by side.
 
         Args:
@@ -33,7 +33,7 @@ class Peers(Protocol):
         """Fill ``rows`` with what the stage before computed, and return it."""
         ...
 
-    def pass_on(self, rows: Tensor) -> None:
+    def send(self, rows: Tensor) -> None:
         """Give ``rows`` to the next stage."""
         ...
 
@@ -143,13 +143,15 @@ class GatheredLinear(nn.Module):
 
     Args:
         linear: computes the rank's outputs.
-        peers: the other ranks.
+        communicator: the other ranks.
         columns: how many outputs each rank has.
     """
 
-    def __init__(self, linear: nn.Module, peers: Peers, columns: Sequence[int]) -> None:
+    def __init__(
+        self, linear: nn.Module, communicator: Communicator, columns: Sequence[int]
+    ) -> None:
         super().__init__()
-        self.linear, self._peers, self._columns = linear, peers, columns
+        self.linear, self._communicator, self._columns = linear, communicator, columns
 
     def forward(self, rows: Tensor) -> Tensor:
-        return self._peers.gather(self.linear(rows), self._columns)
+        return self._communicator.all_gather(self.linear(rows), self._columns)

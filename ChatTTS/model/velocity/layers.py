@@ -17,7 +17,7 @@ from torch import Tensor
 from ..cuda.failures import on_host
 from ..kernels import int8
 from ..llama.config import LlamaShape
-from ..llama.shard import Peers, Shard
+from ..llama.shard import Communicator, Shard
 from ..llama.weights import LayerWeights, LlamaFile
 from .input_batch import InputBatch
 
@@ -133,7 +133,7 @@ class Llama(Generic[Table]):
         final_norm: [hidden], on that device and in the dtype to compute in.
         operations: what computes.
         block_size: positions of a block.
-        peers: how the rank reaches the others, if there are any.
+        communicator: how the rank reaches the others, if there are any.
     """
 
     def __init__(
@@ -142,11 +142,11 @@ class Llama(Generic[Table]):
         final_norm: Tensor,
         operations: Table,
         block_size: int,
-        peers: Peers | None = None,
+        communicator: Communicator | None = None,
     ) -> None:
         self.operations, self._final_norm = operations, final_norm
         self._shape, self._shard = operations.shape, operations.shard
-        self._peers = None if self._shard.ranks == 1 else peers
+        self._communicator = None if self._shard.ranks == 1 else communicator
         # How many columns each rank of the stage has.
         self._queries = self._shard.query_columns()
         self._inner = self._shard.columns(self._shape.intermediate_size)
@@ -173,13 +173,13 @@ class Llama(Generic[Table]):
         dtype: torch.dtype,
         operations: Table,
         block_size: int,
-        peers: Peers | None = None,
+        communicator: Communicator | None = None,
     ) -> Llama[Table]:
         """Read the rank's weights of a file onto the device."""
         shard, device = operations.shard, operations.device
         given = torch.float32 if operations.int8_weights else dtype
         layers = (file.layer(index, given, shard).to(device) for index in shard.layers)
-        return cls(layers, file.final_norm(dtype).to(device), operations, block_size, peers)
+        return cls(layers, file.final_norm(dtype).to(device), operations, block_size, communicator)
 
     def new_pool(self, num_blocks: int) -> Tensor:
         return self._final_norm.new_empty(num_blocks, *self._block_shape, dtype=self._stored)
@@ -250,14 +250,14 @@ class Llama(Generic[Table]):
             columns: how many columns each rank of the stage has.
         """
         multiply = self.operations.product
-        if self._peers is None:
+        if self._communicator is None:
             multiply(inputs, matrix, adapters, residual=x)
             return
-        inputs = self._peers.gather(inputs, columns)
+        inputs = self._communicator.all_gather(inputs, columns)
         own = self._shard.outputs(x.shape[1])
         part = x[:, own.start : own.stop].contiguous()
         part = multiply(inputs, matrix, adapters, residual=part)
-        x.copy_(self._peers.gather(part, self._hidden))
+        x.copy_(self._communicator.all_gather(part, self._hidden))
 
     def normed(self, x: Tensor) -> Tensor:
         """Apply the final norm to what :meth:`apply_layers` returned."""

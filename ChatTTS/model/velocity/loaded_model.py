@@ -18,7 +18,7 @@ from ..cuda import graphs
 from ..devices.placement import Placement
 from ..embed import Embed
 from ..llama.config import LlamaShape
-from ..llama.shard import Peers, Shard
+from ..llama.shard import Communicator, Shard
 from ..lora.adapter import Adapter
 from ..random_numbers import Pass
 from ..sampling import SamplingRow
@@ -90,7 +90,7 @@ class LoadedModel:
 
     Attributes:
         how: a description of the kernels and the dtype, for logs and the system check.
-        shard, peers: the rank, and how it reaches the others, if it is not the only one.
+        shard, communicator: the rank, and how it reaches the others, if it is not the only one.
         capturer: captures whole steps, if the model runs on Triton kernels.
         adapters: those that requests may name; batches number them in this order.
         compiles: whether the first launch of a kernel compiles it.
@@ -105,7 +105,7 @@ class LoadedModel:
     placement: Placement
     how: str
     shard: Shard
-    peers: Peers | None = None
+    communicator: Communicator | None = None
     capturer: graphs.GraphCapturer | None = None
     adapters: tuple[Adapter, ...] = ()
     compiles: bool = False

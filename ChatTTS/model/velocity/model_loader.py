@@ -23,7 +23,7 @@ from ..kernels.cpu.library import KINDS, Team
 from ..kernels.int8 import HEAD_MULTIPLE
 from ..llama.config import LlamaShape, read_llama_shape
 from ..llama.rotary import rotary_tables
-from ..llama.shard import GatheredLinear, Peers, Shard
+from ..llama.shard import Communicator, GatheredLinear, Shard
 from ..llama.weights import LlamaFile
 from ..lora.reader import read_adapter
 from ..tokenizer import Tokenizer
@@ -51,7 +51,7 @@ class ModelLoader:
     Args:
         tokenizer: the checkpoint's, if it has been read and checked already.
         rank: the number of the rank, if it is not the only one.
-        peers: how it reaches the others.
+        communicator: how it reaches the others.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class ModelLoader:
         config: EngineConfig,
         tokenizer: Tokenizer | None = None,
         rank: int = 0,
-        peers: Peers | None = None,
+        communicator: Communicator | None = None,
     ) -> None:
         self._config = config
         self._tokenizer = tokenizer
-        self._rank, self._peers = rank, peers
+        self._rank, self._communicator = rank, communicator
         self._folder = asset_folder(config.model.folder)
         self._placement = choose_placement(config.model.device, config.model.dtype)
         self._quantization = config.model.quantization or self._placement.quantization
@@ -131,7 +131,7 @@ class ModelLoader:
             self._placement,
             how,
             self._shard,
-            self._peers,
+            self._communicator,
             capturer,
             self._adapters,
             compiles=kernels,
@@ -153,7 +153,7 @@ class ModelLoader:
     def _keep_own_heads(self, embed: Embed) -> dict[str, int]:
         """Cut the heads to the rank's outputs; return the outputs of all ranks, by name."""
         outputs = {name: len(getattr(embed, name).weight) for name in _HEADS}
-        if self._peers is not None:
+        if self._communicator is not None:
             for name, count in outputs.items():
                 rows = self._shard.outputs(count) if self._shard.is_last else range(0)
                 weight = getattr(embed, name).weight[rows.start : rows.stop].clone()
@@ -161,10 +161,11 @@ class ModelLoader:
         return outputs
 
     def _gather_heads(self, embed: Embed, outputs: Mapping[str, int]) -> None:
-        if self._peers is not None:
+        if self._communicator is not None:
             for name, count in outputs.items():
                 columns = self._shard.columns(count)
-                setattr(embed, name, GatheredLinear(getattr(embed, name), self._peers, columns))
+                whole = GatheredLinear(getattr(embed, name), self._communicator, columns)
+                setattr(embed, name, whole)
 
     def _team(self) -> Team | None:
         """Return the threads of the CPU kernels, or ``None`` if these cannot be used."""
@@ -197,7 +198,7 @@ class ModelLoader:
             rotary_tables(file.shape),
             self._config.cache.block_size,
             self._shard,
-            self._peers,
+            self._communicator,
             self._adapters,
         )
 
@@ -236,7 +237,7 @@ class ModelLoader:
             int8_weights=self._quantization is not None,
         )
         llama = self._llama(file, operations)
-        if self._peers is not None:
+        if self._communicator is not None:
             return llama, TritonSampler(), None
         advice = "give less kv_memory, lower max_num_seqs, or end what else uses the GPU"
         capturer = graphs.CudaGraphCapturer(device, advice=advice, priority=graphs.ENGINE_PRIORITY)
@@ -266,7 +267,7 @@ class ModelLoader:
 
     def _llama(self, file: LlamaFile, operations: Table) -> Llama[Table]:
         size = self._config.cache.block_size
-        return Llama.load(file, self._placement.dtype, operations, size, self._peers)
+        return Llama.load(file, self._placement.dtype, operations, size, self._communicator)
 
 
 def matrix_maker(

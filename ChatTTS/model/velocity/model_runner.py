@@ -219,14 +219,14 @@ class EagerRunner:
             batch = replace(batch, probe=probe)
             attention = {number: probe.row(row) for number, (row, _) in wanted.items()}
         if not self._is_first:
-            assert model.peers is not None
-            batch = replace(batch, given=model.peers.receive(llama.new_rows(len(batch))))
+            assert model.communicator is not None
+            batch = replace(batch, given=model.communicator.receive(llama.new_rows(len(batch))))
         hiddens = llama.forward(batch, self._pool)
         if self._is_last:
             self._hiddens = hiddens
         else:
-            assert model.peers is not None
-            model.peers.pass_on(hiddens)
+            assert model.communicator is not None
+            model.communicator.send(hiddens)
         return attention
 
     def sample(

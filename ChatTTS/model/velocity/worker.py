@@ -18,7 +18,7 @@ from ...utils import machine
 from ..cuda.capture_thread import Capturable
 from ..cuda.failures import is_lasting, is_out_of_memory, patience, wait_for
 from ..cuda.graphs import ENGINE_PRIORITY, give_back_memory
-from ..llama.shard import Peers
+from ..llama.shard import Communicator
 from ..tokenizer import Tokenizer
 from .configs import CacheConfig, EngineConfig
 from .first_launches import first_plans
@@ -48,7 +48,7 @@ class Worker:
         config: the engine's settings.
         tokenizer: the checkpoint's, if it has been read already.
         rank: the number of the rank, if the engine has several.
-        peers: how it reaches the others.
+        communicator: how it reaches the others.
 
     Attributes:
         depth, max_steps, capturable: see ``ExecutorBase``.
@@ -59,10 +59,10 @@ class Worker:
         config: EngineConfig,
         tokenizer: Tokenizer | None = None,
         rank: int = 0,
-        peers: Peers | None = None,
+        communicator: Communicator | None = None,
     ) -> None:
         self._config = config
-        self.model: LoadedModel = ModelLoader(config, tokenizer, rank, peers).load()
+        self.model: LoadedModel = ModelLoader(config, tokenizer, rank, communicator).load()
         self._pool = self._host = torch.empty(0)
         self._runner: ModelRunner | None = None
         self._is_lost = False

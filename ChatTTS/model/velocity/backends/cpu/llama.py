@@ -13,7 +13,7 @@ from ....embed import Embed
 from ....kernels.cpu import library
 from ....kernels.cpu.library import Team, address, addresses
 from ....llama.config import LlamaShape
-from ....llama.shard import Peers, Shard
+from ....llama.shard import Communicator, Shard
 from ....lora.adapter import Adapter
 from ...input_batch import AttentionProbe, InputBatch
 from .lora import PackedAdapters
@@ -29,7 +29,7 @@ class NativeLlama:
         embed: tables in float32 or bfloat16. Keys and values are kept in that dtype, and in eight
             bits where the weights are.
         rotary: cosines and sines, each float32 [positions, head size].
-        shard, peers: the rank, and how it reaches the others; by default it is the only one.
+        shard, communicator: the rank, and how it reaches the others; by default it is the only one.
         adapters: those that rows may have; none if there are several ranks.
     """
 
@@ -45,12 +45,14 @@ class NativeLlama:
         rotary: tuple[Tensor, Tensor],
         block_size: int,
         shard: Shard | None = None,
-        peers: Peers | None = None,
+        communicator: Communicator | None = None,
         adapters: Sequence[Adapter] = (),
     ) -> None:
         shard = shard or Shard(shape)
         self._shard, self._is_last = shard, shard.is_last
-        self._gathers = None if peers is None or shard.ranks == 1 else _Gathers(shard, peers)
+        self._gathers = (
+            None if communicator is None or shard.ranks == 1 else _Gathers(shard, communicator)
+        )
         own_hidden, own_inner = (
             shard.outputs(shape.hidden_size),
             shard.outputs(shape.intermediate_size),
@@ -154,15 +156,15 @@ class _Gathers:
 
     Args:
         shard: the rank.
-        peers: the other ranks.
+        communicator: the other ranks.
 
     Attributes:
         call: what the kernels call.
     """
 
-    def __init__(self, shard: Shard, peers: Peers) -> None:
+    def __init__(self, shard: Shard, communicator: Communicator) -> None:
         shape = shard.shape
-        self._peers, self._rank = peers, shard.rank
+        self._communicator, self._rank = communicator, shard.rank
         self._columns = {
             library.ATTENDED: shard.query_columns(),
             library.HIDDEN: shard.columns(shape.hidden_size),
@@ -186,7 +188,7 @@ class _Gathers:
             columns = [count * item for count in self._columns[what]]
             first = sum(columns[: self._rank])
             part = whole[:, first : first + columns[self._rank]]
-            whole[:, : sum(columns)] = self._peers.gather(part, columns)
+            whole[:, : sum(columns)] = self._communicator.all_gather(part, columns)
         except BaseException as error:  # an exception cannot pass through the kernels
             self._error = error
 

@@ -25,7 +25,7 @@ from ...configs import CacheConfig, EngineConfig
 from ...model_loader import asset_folder, shard_of
 from ...plan import Pending, StepPlan, StepResult
 from ..base import ExecutorBase
-from .links import FORKED, RankGroup, RankLostError
+from .channels import FORKED, RankGroup, RankLostError
 from .messages import Allocate, Allocated, Failed, Loaded, Ran, Run, Start, decode, encode
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ class RanksExecutor(ExecutorBase):
                     group.threads,
                     group.devices[rank],
                 )
-                for rank in range(len(group.links))
+                for rank in range(len(group.channels))
             ]
             self._loaded = self._ask(starts, Loaded, "loading the ranks")
             self._check_equal()
@@ -121,8 +121,8 @@ class RanksExecutor(ExecutorBase):
         drawn = {seq_id: np.stack(ids) for seq_id, ids in self._drawn.items()}
         self._drawn.clear()
         message = encode(Run(plan, drawn))
-        for link in self._open.links:
-            link.send(message)
+        for channel in self._open.channels:
+            channel.send(message)
         self._sent += 1
         return partial(self._result, plan, self._sent)
 
@@ -140,8 +140,8 @@ class RanksExecutor(ExecutorBase):
 
     def _ask(self, messages: Sequence[object], kind: type[T], what: str | None = None) -> list[T]:
         """Send each rank its message; return the replies of this kind."""
-        for link, message in zip(self._open.links, messages, strict=True):
-            link.send(encode(message))
+        for channel, message in zip(self._open.channels, messages, strict=True):
+            channel.send(encode(message))
         with progress(what or "", "rank", what is not None, len(messages)) as bar:
             found = []
             for rank in range(len(messages)):
@@ -150,7 +150,7 @@ class RanksExecutor(ExecutorBase):
         return found
 
     def _reply(self, rank: int, kind: type[T]) -> T:
-        reply = decode(self._open.links[rank].receive())
+        reply = decode(self._open.channels[rank].receive())
         if isinstance(reply, Failed):
             self._open.close()
             raise error_of(reply)

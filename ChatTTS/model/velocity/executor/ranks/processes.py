@@ -32,9 +32,9 @@ from ....devices.placement import choose_placement
 from ....kernels.cpu import library
 from ....kernels.cpu.build import BuildError
 from ...configs import EngineConfig
-from .links import BEAT_SECONDS, BEATS, START_BEATS, RankGroup, RankLink, RankLostError
+from .channels import BEAT_SECONDS, BEATS, START_BEATS, RankChannel, RankGroup, RankLostError
+from .communicator import open_store
 from .messages import ALIVE, is_failure
-from .peers import open_store
 from .pipes import read_mark, read_message, write_message
 
 logger = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ _END_SECONDS = 3.0
 _PEERS_SECONDS, _POLL_SECONDS = 0.1, 0.005
 
 
-class ProcessLink(RankLink):
+class ProcessChannel(RankChannel):
     """The way to a process.
 
     Attributes:
@@ -112,13 +112,13 @@ class ProcessGroup(RankGroup):
         self.address = HOST
         self._lock = new_lock()
         self._closed = threading.Event()
-        self.links: list[ProcessLink] = []
+        self.channels: list[ProcessChannel] = []
         try:
             self._store, self.port = open_store(HOST)
             for number in range(len(devices)):
-                link = ProcessLink(number, self)
-                self.links.append(link)
-                self._start_thread(link.read, f"rank {number}")
+                channel = ProcessChannel(number, self)
+                self.channels.append(channel)
+                self._start_thread(channel.read, f"rank {number}")
             self._start_thread(self._watch, "ranks")
         except OSError as error:
             self.close()
@@ -130,39 +130,40 @@ class ProcessGroup(RankGroup):
             self.close()
             raise
 
-    def lose(self, link: ProcessLink, how: str) -> None:
+    def lose(self, channel: ProcessChannel, how: str) -> None:
         """End all ranks because one is lost. Of several reasons the first is kept."""
         with self._lock:
             if self._closed.is_set() or self._lost is not None:
                 return
             with suppress(subprocess.TimeoutExpired):
-                link.process.wait(BEATS * BEAT_SECONDS if how == "ended" else 0)
-            code = link.process.poll()
+                channel.process.wait(BEATS * BEAT_SECONDS if how == "ended" else 0)
+            code = channel.process.poll()
             ended = "" if code is None else f" with code {code}"
             self._lost = (
-                f"rank {link.number} (process {link.process.pid}) {how}{ended}, and the others "
-                "cannot go on without it: load the model again; what it said is on standard error"
+                f"rank {channel.number} (process {channel.process.pid}) {how}{ended}, and the "
+                "others cannot go on without it: load the model again; what it said is on standard "
+                "error"
             )
         logger.error("%s", self._lost)
         self._end()
 
-    def fail(self, link: ProcessLink, reply: bytes) -> None:
+    def fail(self, channel: ProcessChannel, reply: bytes) -> None:
         """End all ranks and give all callers the error of one, unless another ended before it.
 
         Where a rank is killed, its peers see that first, as an error of their exchange.
         """
-        link.has_failed = True
+        channel.has_failed = True
         deadline = time.monotonic() + _PEERS_SECONDS
         while time.monotonic() < deadline:
-            for other in self.links:
+            for other in self.channels:
                 if not other.has_failed and other.process.poll() is not None:
                     return self.lose(other, "ended")
             time.sleep(_POLL_SECONDS)
         with self._lock:
             if self._closed.is_set() or self._lost is not None:
                 return None
-            self._lost = f"an error ended rank {link.number}: load the model again"
-            for each in self.links:
+            self._lost = f"an error ended rank {channel.number}: load the model again"
+            for each in self.channels:
                 each.replies.put(reply)
         return self._end()
 
@@ -171,26 +172,26 @@ class ProcessGroup(RankGroup):
             return
         with self._lock:
             self._closed.set()
-        for link in self.links:
-            if link.beats < 0:  # it still starts, and would not notice soon
-                link.process.kill()
+        for channel in self.channels:
+            if channel.beats < 0:  # it still starts, and would not notice soon
+                channel.process.kill()
             with suppress(OSError):
-                assert link.process.stdin is not None
-                link.process.stdin.close()
+                assert channel.process.stdin is not None
+                channel.process.stdin.close()
         deadline = time.monotonic() + _END_SECONDS
-        for link in self.links:
+        for channel in self.channels:
             with suppress(subprocess.TimeoutExpired):
-                link.process.wait(max(0.0, deadline - time.monotonic()))
+                channel.process.wait(max(0.0, deadline - time.monotonic()))
         self._end()
 
     def _end(self) -> None:
         """Kill what still runs, wake what waits, and free the port."""
-        for link in self.links:
-            link.process.kill()
-        for link in self.links:
-            link.replies.put(None)
-        for link in self.links:
-            link.process.wait()
+        for channel in self.channels:
+            channel.process.kill()
+        for channel in self.channels:
+            channel.replies.put(None)
+        for channel in self.channels:
+            channel.process.wait()
         self._store = None
 
     def _watch(self) -> None:
@@ -199,10 +200,10 @@ class ProcessGroup(RankGroup):
             if self.user is not None and self.user() is None:
                 self.close()
                 return
-            for link in self.links:
-                link.beats += 1
-                if link.beats > BEATS:
-                    self.lose(link, "does not answer any more")
+            for channel in self.channels:
+                channel.beats += 1
+                if channel.beats > BEATS:
+                    self.lose(channel, "does not answer any more")
 
     def _start_thread(self, work: Callable[[], None], name: str) -> None:
         start_thread(threading.Thread(target=work, name=f"chattts {name}", daemon=True))

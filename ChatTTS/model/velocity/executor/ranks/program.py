@@ -10,9 +10,9 @@ from queue import SimpleQueue
 from typing import IO
 
 from .....utils.locks import new_lock
-from .links import BEAT_SECONDS
+from .channels import BEAT_SECONDS
+from .communicator import leave
 from .messages import ALIVE, is_failure
-from .peers import leave
 from .pipes import read_message, write_mark, write_message
 from .rank import Rank
 

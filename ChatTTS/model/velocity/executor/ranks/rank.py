@@ -11,8 +11,8 @@ import torch
 from .....errors import ChatTTSError
 from .....version import __version__
 from ...worker import Worker
+from .communicator import DistributedCommunicator
 from .messages import Allocate, Allocated, Failed, Loaded, Ran, Run, Start, decode, encode
-from .peers import DistributedPeers
 
 
 class Rank:
@@ -48,7 +48,7 @@ class Rank:
         parallel = start.config.parallel
         ranks, stages = parallel.tensor_parallel_size, parallel.pipeline_parallel_size
         stage, rank = divmod(start.rank, ranks)
-        peers = DistributedPeers(
+        communicator = DistributedCommunicator(
             start.address,
             start.port,
             rank=rank,
@@ -59,7 +59,7 @@ class Rank:
         )
         model = replace(start.config.model, device=start.device, num_threads=start.threads)
         config = replace(start.config, model=model)
-        self._worker = worker = Worker(config, rank=start.rank, peers=peers)
+        self._worker = worker = Worker(config, rank=start.rank, communicator=communicator)
         return Loaded(
             version=__version__,
             block_bytes=worker.model.llama.block_bytes,

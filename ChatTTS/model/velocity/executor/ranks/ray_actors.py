@@ -24,9 +24,9 @@ from .....utils.ray_cluster import (
     shared_cluster,
 )
 from ...configs import EngineConfig
-from .links import BEAT_SECONDS, BEATS, START_BEATS, RankGroup, RankLink, RankLostError
+from .channels import BEAT_SECONDS, BEATS, START_BEATS, RankChannel, RankGroup, RankLostError
+from .communicator import open_store
 from .messages import is_failure
-from .peers import open_store
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class RankActor:
         return os.getpid()
 
 
-class ActorLink(RankLink):
+class ActorChannel(RankChannel):
     """The way to an actor.
 
     Attributes:
@@ -100,7 +100,7 @@ class ActorGroup(RankGroup):
         super().__init__(devices, threads)
         self._cluster = cluster
         self._placement: Any = None
-        self.links: list[ActorLink] = []
+        self.channels: list[ActorChannel] = []
         # Before Ray's own hook, after which every call would start another Ray.
         atexit.register(self.close)
         try:
@@ -117,8 +117,8 @@ class ActorGroup(RankGroup):
                 concurrency_groups={_BEAT: 1},
                 scheduling_strategy=PlacementGroupSchedulingStrategy(self._placement),
             )(RankActor)
-            self.links = [ActorLink(actor.remote(), self) for _ in devices]
-            self._beats = _Beats(self.links)
+            self.channels = [ActorChannel(actor.remote(), self) for _ in devices]
+            self._beats = _Beats(self.channels)
         except BaseException:
             self.close()
             raise
@@ -128,7 +128,7 @@ class ActorGroup(RankGroup):
         if not is_connected():
             raise RankLostError("this process left its Ray cluster: load the model again")
 
-    def receive(self, link: ActorLink) -> bytes:
+    def receive(self, channel: ActorChannel) -> bytes:
         """Wait for the next reply of a rank.
 
         The other ranks are looked at meanwhile: if one is lost, or has an error, this rank may wait
@@ -136,9 +136,11 @@ class ActorGroup(RankGroup):
         """
         import ray
 
-        wanted = link.waiting[0]
-        replies = {wanted: link} | {
-            other.waiting[0]: other for other in self.links if other is not link and other.waiting
+        wanted = channel.waiting[0]
+        replies = {wanted: channel} | {
+            other.waiting[0]: other
+            for other in self.channels
+            if other is not channel and other.waiting
         }
         while True:
             self.check()
@@ -146,7 +148,7 @@ class ActorGroup(RankGroup):
             for reply in ready:
                 found = self._found(reply, replies[reply])
                 if reply is wanted and not is_failure(found):
-                    link.waiting.popleft()
+                    channel.waiting.popleft()
                     return found
                 if is_failure(found):
                     self._look_for_lost(replies[reply])
@@ -156,14 +158,14 @@ class ActorGroup(RankGroup):
             if silent is not None:
                 self._lose(silent, "does not answer any more")
 
-    def _look_for_lost(self, failed: ActorLink) -> None:
+    def _look_for_lost(self, failed: ActorChannel) -> None:
         """Raise RankLostError if a rank ended before another one failed.
 
         Where a rank is killed, its peers see that first, as an error of their exchange.
         """
         import ray
 
-        asked = {_ask(link): link for link in self.links if link is not failed}
+        asked = {_ask(channel): channel for channel in self.channels if channel is not failed}
         if not asked:
             return
         for answer in ray.wait(list(asked), num_returns=len(asked), timeout=_PEERS_SECONDS)[0]:
@@ -184,28 +186,28 @@ class ActorGroup(RankGroup):
         import ray
         from ray.util.placement_group import remove_placement_group
 
-        for link in self.links:
+        for channel in self.channels:
             with suppress(ray.exceptions.RayError):
-                ray.kill(link.actor)
+                ray.kill(channel.actor)
         if self._placement is not None:
             with suppress(ray.exceptions.RayError, ValueError):
                 remove_placement_group(self._placement)
 
-    def _found(self, reply: Any, link: ActorLink) -> bytes:
+    def _found(self, reply: Any, channel: ActorChannel) -> bytes:
         import ray
 
         try:
             found: bytes = ray.get(reply)
         except ray.exceptions.RayError as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
-            self._lose(link, f"ended ({reason})")
+            self._lose(channel, f"ended ({reason})")
         return found
 
-    def _lose(self, link: ActorLink, how: str) -> NoReturn:
+    def _lose(self, channel: ActorChannel, how: str) -> NoReturn:
         """End all ranks because one is lost."""
         self._lost = (
-            f"rank {self.links.index(link)} {how}, and the others cannot go on without it: load "
-            "the model again; Ray's logs tell more"
+            f"rank {self.channels.index(channel)} {how}, and the others cannot go on without it: "
+            "load the model again; Ray's logs tell more"
         )
         logger.error("%s", self._lost)
         self.close()
@@ -215,28 +217,28 @@ class ActorGroup(RankGroup):
 class _Beats:
     """Signs of life of ranks that compute. Each is asked again when it has answered."""
 
-    def __init__(self, links: Sequence[ActorLink]) -> None:
-        self._links = links
-        self._asked = [_ask(link) for link in links]
+    def __init__(self, channels: Sequence[ActorChannel]) -> None:
+        self._channels = channels
+        self._asked = [_ask(channel) for channel in channels]
         # Answers missed in a row, below 0 while the process starts.
-        self._missed = [-START_BEATS] * len(links)
+        self._missed = [-START_BEATS] * len(channels)
 
-    def silent(self) -> ActorLink | None:
+    def silent(self) -> ActorChannel | None:
         """Return a rank that did not answer several times in a row, if there is one."""
         import ray
 
-        for index, link in enumerate(self._links):
+        for index, channel in enumerate(self._channels):
             if ray.wait([self._asked[index]], timeout=0)[0]:
-                self._asked[index], self._missed[index] = _ask(link), 0
+                self._asked[index], self._missed[index] = _ask(channel), 0
             else:
                 self._missed[index] += 1
                 if self._missed[index] > BEATS:
-                    return link
+                    return channel
         return None
 
 
-def _ask(link: ActorLink) -> Any:
-    return link.actor.beat.options(concurrency_group=_BEAT).remote()
+def _ask(channel: ActorChannel) -> Any:
+    return channel.actor.beat.options(concurrency_group=_BEAT).remote()
 
 
 def _check_room(found: Mapping[str, float], ranks: int, resources: Mapping[str, float]) -> None:

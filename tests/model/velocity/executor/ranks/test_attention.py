@@ -102,7 +102,7 @@ def test_attention_is_computed_or_refused(
     """Of ranks and stages; without sizes, of the worker in the engine's own process.
 
     On Triton kernels captured steps alone give attention, and ranks capture none: a single rank of
-    an executor has peers as well.
+    an executor has a communicator as well.
     """
     expected = attention_of(in_one_process())
     use(monkeypatch)

@@ -34,7 +34,10 @@ def sequences(hidden: int) -> list[object]:
 
 
 def ranked(make, shape: LlamaShape, ranks: int, stages: int) -> RankedLlama:  # type: ignore[no-untyped-def]
-    return RankedLlama(shape, ranks, stages, lambda shard, peers: make(shard=shard, peers=peers))
+    def of_rank(shard: object, communicator: object) -> object:
+        return make(shard=shard, communicator=communicator)
+
+    return RankedLlama(shape, ranks, stages, of_rank)  # type: ignore[arg-type]
 
 
 def compare(make, shape: LlamaShape, ranks: int, stages: int) -> None:  # type: ignore[no-untyped-def]

@@ -29,8 +29,8 @@ from ChatTTS.model.velocity.executor.ranks.executor import RanksExecutor
 from ChatTTS.model.velocity.executor.ranks.messages import Failed, encode
 from ChatTTS.model.velocity.executor.ranks.processes import (
     HOST,
+    ProcessChannel,
     ProcessGroup,
-    ProcessLink,
     start_processes,
 )
 from ChatTTS.model.velocity.metrics import Metrics
@@ -80,7 +80,7 @@ def compare(name: str, sizes: tuple[int, int], **settings: Any) -> Metrics:
     parallel = {"tensor_parallel_size": ranks, "pipeline_parallel_size": stages}
     with velocity(name, **parallel, **settings) as engine:
         group = group_of(engine)
-        pids = [link.process.pid for link in group.links]
+        pids = [channel.process.pid for channel in group.channels]
         assert len(pids) == ranks * stages
         assert listening_addresses([os.getpid(), *pids]) == {HOST}
         for _ in range(2):
@@ -222,11 +222,11 @@ def lose(engine: Engine, number: int, how: signal.Signals) -> str:
     for thread in threads:
         thread.start()
     began.wait(PATIENCE)
-    os.kill(group.links[number].process.pid, how)
+    os.kill(group.channels[number].process.pid, how)
     for thread in threads:
         thread.join(PATIENCE)
     assert len(told) == 2
-    wait_until(lambda: all(is_gone(link.process.pid) for link in group.links))
+    wait_until(lambda: all(is_gone(channel.process.pid) for channel in group.channels))
     with pytest.raises(EngineDeadError):
         next(engine.generator.generate([long], Cancellation()))
     return told[0]
@@ -283,7 +283,7 @@ def test_ranks_end_with_the_process_that_started_them() -> None:
     script = (
         "from ChatTTS.model.velocity.llm import LLM\n"
         f"llm = LLM({str(FOLDERS['model-a'])!r}, device='cpu', tensor_parallel_size=2)\n"
-        "print(*[l.process.pid for l in llm.engine.engine.executor._group.links], flush=True)\n"
+        "print(*[l.process.pid for l in llm.engine.engine.executor._group.channels], flush=True)\n"
         "input()\n"
     )
     with subprocess.Popen(
@@ -348,18 +348,18 @@ def test_an_error_of_a_rank_is_told_and_not_the_end_of_its_process() -> None:
     """The second rank fails because the first one is gone, which had told why."""
     group = ProcessGroup.__new__(ProcessGroup)
     group._lock, group._lost, group._closed = threading.Lock(), None, threading.Event()
-    group.links = [ProcessLink.__new__(ProcessLink) for _ in range(2)]
-    for number, link in enumerate(group.links):
-        link.number, link.has_failed, link.beats = number, False, 0
-        link.process = FakeProcess(None if number else 0)  # type: ignore[assignment]
-        link.replies = SimpleQueue()
+    group.channels = [ProcessChannel.__new__(ProcessChannel) for _ in range(2)]
+    for number, channel in enumerate(group.channels):
+        channel.number, channel.has_failed, channel.beats = number, False, 0
+        channel.process = FakeProcess(None if number else 0)  # type: ignore[assignment]
+        channel.replies = SimpleQueue()
     first, second = (encode(Failed("ConfigError", words)) for words in ("a cause", "it is gone"))
-    group.fail(group.links[0], first)
-    group.fail(group.links[1], second)
-    for link in group.links:
-        assert link.replies.get_nowait() == first
-        assert link.replies.get_nowait() is None
-        assert link.replies.empty()
+    group.fail(group.channels[0], first)
+    group.fail(group.channels[1], second)
+    for channel in group.channels:
+        assert channel.replies.get_nowait() == first
+        assert channel.replies.get_nowait() is None
+        assert channel.replies.empty()
 
 
 PRINTS = """
@@ -417,7 +417,7 @@ def test_the_host_reads_the_embeddings_for_a_script_alone(monkeypatch: pytest.Mo
 @pytest.mark.slow
 def test_ranks_end_with_an_engine_that_is_dropped() -> None:
     engine = velocity("model-a", tensor_parallel_size=2)
-    pids = [link.process.pid for link in group_of(engine).links]
+    pids = [channel.process.pid for channel in group_of(engine).channels]
     del engine
     gc.collect()
     wait_until(lambda: all(map(is_gone, pids)))
@@ -428,4 +428,4 @@ def test_ctrl_c_does_not_reach_the_ranks() -> None:
     """A terminal sends it to all processes of its group."""
     with velocity("model-a", tensor_parallel_size=2) as engine:
         own = os.getpgid(0)
-        assert all(os.getpgid(link.process.pid) != own for link in group_of(engine).links)
+        assert all(os.getpgid(channel.process.pid) != own for channel in group_of(engine).channels)

@@ -77,7 +77,7 @@ def test_callers_are_told_of_a_rank_that_is_lost(cluster: Any, how: signal.Signa
         [replace(requests_of(NAME)[0], sampling=long)], Cancellation()
     )
     next(steps)
-    pids = cluster.get([link.actor.pid.remote() for link in group.links])
+    pids = cluster.get([channel.actor.pid.remote() for channel in group.channels])
     os.kill(pids[1], how)
     with pytest.raises(EngineDeadError, match="rank 1"):
         for _ in steps:

@@ -9,7 +9,7 @@ from torch import nn
 from ChatTTS.errors import ConfigError
 from ChatTTS.model.llama.shard import GatheredLinear, Shard
 
-from .....support.rank_tools import Turns, all_peers, shards, side_by_side
+from .....support.rank_tools import Turns, all_communicators, shards, side_by_side
 from .....support.velocity_models import make_shape
 
 SHAPE = make_shape(96, 12, 6, 8, inner=100, layers=5)
@@ -49,15 +49,15 @@ def test_a_head_is_computed_by_all_ranks() -> None:
     own, turns = shards(SHAPE, 3), Turns()
     whole, rows = torch.randn(50, 8), torch.randn(4, 8)
 
-    def compute(shard: Shard, peers: object) -> torch.Tensor:
+    def compute(shard: Shard, communicator: object) -> torch.Tensor:
         part = nn.Linear(8, len(shard.outputs(50)), bias=False)
         part.weight = nn.Parameter(whole[shard.outputs(50).start : shard.outputs(50).stop])
-        found: torch.Tensor = GatheredLinear(part, peers, shard.columns(50))(rows)  # type: ignore[arg-type]
+        found: torch.Tensor = GatheredLinear(part, communicator, shard.columns(50))(rows)  # type: ignore[arg-type]
         return found
 
     works = [
-        (lambda shard=shard, peers=peers: compute(shard, peers))
-        for shard, peers in zip(own, all_peers(own, turns), strict=True)
+        (lambda shard=shard, communicator=communicator: compute(shard, communicator))
+        for shard, communicator in zip(own, all_communicators(own, turns), strict=True)
     ]
     for found in side_by_side(works, turns):
         torch.testing.assert_close(found, rows @ whole.T)

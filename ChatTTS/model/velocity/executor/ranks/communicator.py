@@ -1,4 +1,4 @@
-"""The other ranks of an engine, through torch.distributed (gloo on CPUs, NCCL on GPUs)."""
+"""Exchanges between the ranks of an engine by torch.distributed (gloo on CPUs, NCCL on GPUs)."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def open_store(address: str) -> tuple[Any, int]:
     return store, port
 
 
-class DistributedPeers:
-    """See :class:`~ChatTTS.model.llama.shard.Peers`.
+class DistributedCommunicator:
+    """See :class:`~ChatTTS.model.llama.shard.Communicator`.
 
     Args:
         address, port: of the store where the ranks find one another.
@@ -88,7 +88,7 @@ class DistributedPeers:
         # What the next stage may still be reading, and what tells its end.
         self._passed: tuple[Tensor, Any] | None = None
 
-    def gather(self, part: Tensor, columns: Sequence[int]) -> Tensor:
+    def all_gather(self, part: Tensor, columns: Sequence[int]) -> Tensor:
         if self._ranks == 1:
             return part
         # All ranks give as many columns. As bytes, since gloo does not know every dtype.
@@ -105,7 +105,7 @@ class DistributedPeers:
         dist.recv(rows.view(torch.uint8), self._place - self._ranks)
         return rows
 
-    def pass_on(self, rows: Tensor) -> None:
+    def send(self, rows: Tensor) -> None:
         if self._passed is not None:
             self._passed[1].wait()
         rows = rows.contiguous()

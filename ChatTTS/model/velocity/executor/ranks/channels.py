@@ -1,4 +1,4 @@
-"""Links from an engine to its ranks, wherever they run."""
+"""Channels from an engine to its ranks, wherever they run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RankLostError(EngineDeadError):
     """A rank ended or does not answer any more."""
 
 
-class RankLink(ABC):
+class RankChannel(ABC):
     """The way to one rank."""
 
     @abstractmethod
@@ -52,14 +52,14 @@ class RankGroup(ABC):
     """All ranks of an engine.
 
     Attributes:
-        links: one for each rank.
+        channels: one for each rank.
         address, port: of the store where the ranks find one another.
         devices: of the ranks.
         threads: of each rank.
         user: what uses the ranks, once it is known. Processes end when it is dropped.
     """
 
-    links: Sequence[RankLink]
+    channels: Sequence[RankChannel]
     address: str
     port: int
     user: weakref.ref[object] | None = None

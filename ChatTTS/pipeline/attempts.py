@@ -10,7 +10,7 @@ from enum import Enum
 import torch
 
 from ..model.generation import Cancellation, Delta, FinishReason, GenerationRequest
-from ..model.joined import join
+from ..model.merge_deltas import merge_deltas
 from ..params import RefineTextParams
 from .alignment.utterance_alignment import UtteranceAlignment
 from .decode.schedules import FRAMES_PER_SECOND
@@ -149,7 +149,7 @@ class BatchGenerator:
             if reason is Failure.FAULTY:
                 best = min(best or attempt, attempt, key=lambda each: each.badness)
         kept = best or self._empty(utterance, request)
-        joined = join(kept.deltas)
+        joined = merge_deltas(kept.deltas)
         self._warn_of_cut(kept, joined)
         update = kept.update(joined, kept.faults)
         tell(replace(update, is_restart=True, attempts=attempt.number + 1))
@@ -196,7 +196,7 @@ class BatchGenerator:
             if self.holds_back:
                 if delta.finish is None:
                     return None
-                delta, faults = join(attempt.deltas), tuple(attempt.faults)
+                delta, faults = merge_deltas(attempt.deltas), tuple(attempt.faults)
         self._warn_of_cut(attempt, delta)
         return attempt.update(delta, faults)
 

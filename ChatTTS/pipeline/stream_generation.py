@@ -21,7 +21,7 @@ from ..model.generation import (
     GenerationRequest,
     PushingGenerator,
 )
-from ..model.joined import join
+from ..model.merge_deltas import merge_deltas
 from ..utils.process_hooks import register_thread_owner, start_thread
 from .assembly import WaveformAssembler
 from .decode.worker import SOON, DecodeRun, RunState
@@ -180,7 +180,7 @@ def _joined(gains: deque[Gain]) -> list[Delta]:
                 raise
             gains.appendleft(partial(_fail, error))
             break
-    return [join(each) for each in deltas.values()]
+    return [merge_deltas(each) for each in deltas.values()]
 
 
 def _fail(error: BaseException) -> NoReturn:

@@ -294,7 +294,7 @@ def _steps(
     )
     for count in rows:
         steps.compute(count, adapted=adapted)
-    TextAttention(operations, pool, 1, dtype).prepare(steps._places(1))
+    TextAttention(operations, pool, 1, dtype).prepare(steps._attention_metadata(1))
     return llama, embed
 
 

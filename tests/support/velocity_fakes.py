@@ -19,7 +19,7 @@ from ChatTTS.config import Config, EmbedConfig, GPTConfig
 from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.embed import Embed
 from ChatTTS.model.generation import Delta, FinishReason, GenerationRequest
-from ChatTTS.model.joined import join
+from ChatTTS.model.merge_deltas import merge_deltas
 from ChatTTS.model.random_numbers import DrawKey, Pass
 from ChatTTS.model.sampling_params import SamplingParams
 from ChatTTS.model.tokenizer import Prompt
@@ -264,7 +264,7 @@ class Joined:
                 self.errors[name] = output.error
 
     def ids(self, request: GenerationRequest, sample: int = 0) -> list[list[int]]:
-        return join(self.samples[request.request_id, sample]).ids.tolist()
+        return merge_deltas(self.samples[request.request_id, sample]).ids.tolist()
 
     def finish(self, request: GenerationRequest, sample: int = 0) -> FinishReason | None:
         return self.samples[request.request_id, sample][-1].finish
@@ -274,7 +274,7 @@ class Joined:
         assert request.request_id in self.finished
         for sample in range(request.sampling.n):
             key = replace(request.key, sample=request.key.sample + sample)
-            whole = join(self.samples[request.request_id, sample])
+            whole = merge_deltas(self.samples[request.request_id, sample])
             ids, finish = expected(key, request.sampling)
             assert whole.ids.tolist() == ids
             assert whole.finish is finish

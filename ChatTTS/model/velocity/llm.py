@@ -20,7 +20,7 @@ from ...errors import ConfigError, GenerationError
 from ...params import InferCodeParams, RefineTextParams
 from ...utils.progress import progress
 from ..generation import Delta, GenerationRequest
-from ..joined import join
+from ..merge_deltas import merge_deltas
 from ..random_numbers import DrawKey, Pass
 from ..sampling_params import SamplingParams
 from ..speaker import Speaker
@@ -187,7 +187,7 @@ class LLM:
         return GenerationResult(request.request_id, tuple(completions))
 
     def _completion(self, kind: Pass, deltas: Sequence[Delta]) -> Completion:
-        whole = join(deltas)
+        whole = merge_deltas(deltas)
         assert whole.finish is not None
         ids, text = whole.ids.numpy(), None
         if kind is Pass.REFINE:

@@ -330,7 +330,7 @@ class LLMEngine:
         started = time.perf_counter()
         if isinstance(result, StepMemoryError):
             logger.warning("%d sequences end: %s", len(plan.work), result)
-            ended, result = self._scheduler.give_up(plan, str(result)), self._no_result
+            ended, result = self._scheduler.fail_plan(plan, str(result)), self._no_result
         else:
             ended = self._scheduler.update(plan, result)
             self._steps += plan.steps

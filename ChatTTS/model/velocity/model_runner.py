@@ -151,12 +151,12 @@ class ModelRunner:
             [(_, pending)] = parts
             result = pending()
         else:
-            result = self._joined(len(states), steps, attention, parts)
+            result = self._merge_passes(len(states), steps, attention, parts)
         for number, state in enumerate(states):
             state.append(result.ids[number :: len(states)])
         return result
 
-    def _joined(
+    def _merge_passes(
         self,
         draws: int,
         steps: int,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..generation import Delta, FinishReason, GenerationRequest
-from ..joined import join
+from ..merge_deltas import merge_deltas
 from ..random_numbers import Pass
 from .output import RequestOutput, mean_logprob
 from .plan import StepResult
@@ -152,7 +152,7 @@ class OutputProcessor:
                 held.setdefault(delta.index, []).append(delta)
             if not finished:
                 return None
-            deltas = [max(map(join, held.values()), key=mean_logprob)]
+            deltas = [max(map(merge_deltas, held.values()), key=mean_logprob)]
         if finished:
             reason = deltas[-1].finish
             assert reason is not None

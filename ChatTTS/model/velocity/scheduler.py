@@ -32,7 +32,7 @@ _MULTI_STEP_SEQS = 16
 
 # Seconds of sound that a listener has left at least while the sequence is held back. It is about
 # the time in which others get their first sound, and the size of the pieces that are decoded.
-_LEAD = 0.5
+_BUFFERED_SECONDS = 0.5
 
 # Of plans made ahead, a sequence that is held back misses so many steps, and then has so many. All
 # of a busy server would run for as long as they are played if they missed every one of them, and no
@@ -184,7 +184,7 @@ class Scheduler:
         for seq in self._queues.running:
             if len(seq) - seq.computed > 1 and not seq.plans_in_flight:
                 budget -= _add_chunk(chunks, seq, budget)
-        while budget and (new := self._queues.start_next()) is not None:
+        while budget and (new := self._queues.start_or_resume_next()) is not None:
             budget -= _add_chunk(chunks, new, budget)
         return self._in_flight.add(chunks, self._blocks.take_moves()) if chunks else None
 
@@ -194,7 +194,7 @@ class Scheduler:
         if not any(seq.is_awaited for seq in running):
             return set()
         now = self._clock()
-        return {seq for seq in running if seq.lead(now) > _LEAD}
+        return {seq for seq in running if seq.seconds_buffered(now) > _BUFFERED_SECONDS}
 
     def _decodes(self, max_sequences: int, held: Collection[Sequence] = ()) -> list[Chunk]:
         """Return the running sequences that need one position, the first ones in order.
@@ -238,7 +238,7 @@ class Scheduler:
             step has, or blocks are short.
         """
         plans = self._in_flight.plans
-        moving = self._moving_on() if plans else None
+        moving = self._running_ahead() if plans else None
         if moving is None:
             return None
         held = self._held_back() if self._holds_back else set()
@@ -259,7 +259,7 @@ class Scheduler:
         while (
             admits
             and self._may_start_ahead(sum(count for _, count in chunks))
-            and (newcomer := self._queues.start_next()) is not None
+            and (newcomer := self._queues.start_or_resume_next()) is not None
         ):
             chunks.append((newcomer, len(newcomer) - newcomer.computed))
         self._missed = self._missed + steps if held else 0
@@ -275,7 +275,7 @@ class Scheduler:
             fitting = count
         return fitting
 
-    def _moving_on(self) -> list[Sequence] | None:
+    def _running_ahead(self) -> list[Sequence] | None:
         """Return the running sequences that go on after the plans in flight, so far as is known.
 
         Returns:
@@ -343,7 +343,7 @@ class Scheduler:
             self._queues.drop_ended()
         return advances
 
-    def give_up(self, plan: StepPlan, error: str) -> list[Advance]:
+    def fail_plan(self, plan: StepPlan, error: str) -> list[Advance]:
         """End the sequences of the oldest plan in flight with an error: it gives no result.
 
         Returns:

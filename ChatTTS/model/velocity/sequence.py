@@ -103,7 +103,7 @@ class Sequence:
         listener = self.request.listener if self.is_awaited else None
         return listener is not None and len(self.ids) + self.drawing >= listener.first
 
-    def lead(self, now: float) -> float:
+    def seconds_buffered(self, now: float) -> float:
         """Return the seconds of sound that its listener has not played at ``now``.
 
         It is 0 where nothing is known to play.

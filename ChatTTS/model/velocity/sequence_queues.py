@@ -108,8 +108,8 @@ class SequenceQueues:
             return False
         return not spare or self._blocks.device.available - spare >= max(1, seq.wanted)
 
-    def start_next(self) -> Sequence | None:
-        """Start the first waiting sequence, if it may run and has blocks for all its positions.
+    def start_or_resume_next(self) -> Sequence | None:
+        """Start or resume the first waiting sequence, if it may run and all its positions fit.
 
         Returns:
             It; ``None`` if it did not start.

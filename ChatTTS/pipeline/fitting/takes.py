@@ -10,7 +10,7 @@ import torch
 from ...audio.samples import Samples
 from ...audio.trim import speech_bounds
 from ...model.generation import Cancellation, Delta, FinishReason, GenerationRequest
-from ...model.joined import join
+from ...model.merge_deltas import merge_deltas
 from ...model.synthesis.synthesizer import Synthesizer
 from ..assembly import WaveformAssembler
 from ..attempts import MakeAlignment
@@ -129,7 +129,9 @@ class TakeDrawer:
             assembler.leave()
         sounds = zip(requests, deltas, assembler.waveforms(), assembler.texts, strict=True)
         return [
-            _take(each, join(own), samples, row.utterances[0].words, row.utterances[0].faults)
+            _take(
+                each, merge_deltas(own), samples, row.utterances[0].words, row.utterances[0].faults
+            )
             for each, own, samples, row in sounds
         ]
 

@@ -19,7 +19,7 @@ from ChatTTS.errors import (
     VoiceError,
 )
 from ChatTTS.model.generation import FinishReason, GenerationRequest
-from ChatTTS.model.joined import join
+from ChatTTS.model.merge_deltas import merge_deltas
 from ChatTTS.model.random_numbers import Pass
 from ChatTTS.model.tokenizer import Prompt
 from ChatTTS.model.velocity.block_pool import BlockPool
@@ -457,7 +457,7 @@ def test_joining_keeps_order_and_the_end() -> None:
     deltas = []
     while engine.has_unfinished_requests():
         deltas += [delta for output in engine.step() for delta in output.deltas]
-    whole = join(deltas)
+    whole = merge_deltas(deltas)
     ids, finish = expected(request.key, request.sampling)
     assert (whole.ids.tolist(), whole.finish) == (ids, finish)
     assert whole.hiddens.dtype is torch.float32

@@ -159,7 +159,7 @@ class DecodeSteps:
     def prepare_attention(self) -> None:
         """Launch the attention to the text once, so that no request waits for its compilation."""
         if self._attention is not None:
-            self._attention.prepare(self._places(1))
+            self._attention.prepare(self._attention_metadata(1))
 
     def sample(self, works: Sequence[Work], states: Sequence[SequenceState], steps: int) -> Pending:
         """Submit steps; the device carries them out after the earlier ones.
@@ -181,7 +181,7 @@ class DecodeSteps:
         # A call that fails may leave sequences in their rows, which would go on writing into blocks
         # that other sequences have by then.
         self._has_failed = True
-        self._place(works, states)
+        self._assign_slots(works, states)
         pending = self._launch(states, steps)
         self._has_failed = False
         return pending
@@ -190,7 +190,7 @@ class DecodeSteps:
         self._write_rows(list(range(len(self._known))), {})
         self._slots = SlotMap(len(self._known))
 
-    def _place(self, works: Sequence[Work], states: Sequence[SequenceState]) -> None:
+    def _assign_slots(self, works: Sequence[Work], states: Sequence[SequenceState]) -> None:
         """Give each sequence a row, in this order, and a slot with its block table."""
         batch = {work.seq_id: work.start + work.count - 1 for work in works}
         before = self._slots.batch  # the sequences in the rows
@@ -243,7 +243,7 @@ class DecodeSteps:
             graph.replay()
             self._turns += 1
             if attention is not None:
-                attention.add(step, self._places(rows))
+                attention.add(step, self._attention_metadata(rows))
         if attention is not None:
             attention.fetch()
         self._slots.advance(steps)
@@ -255,7 +255,7 @@ class DecodeSteps:
             _wait, self._results, turns, rows, done, self._columns, attention, self._patience
         )
 
-    def _places(self, rows: int) -> AttentionMetadata:
+    def _attention_metadata(self, rows: int) -> AttentionMetadata:
         return AttentionMetadata(
             self._positions[:rows],
             self._tables,
@@ -302,7 +302,7 @@ class DecodeSteps:
         llama, given = self._llama, (self._kinds, self._ids, self._vectors, slots)
         kept = None if self._attention is None else self._attention.kept
         adapter_of = self._adapter_of[:rows] if adapted else None
-        places, x = self._places(rows), llama.operations.embed(*given)
+        places, x = self._attention_metadata(rows), llama.operations.embed(*given)
         hiddens = llama.normed(llama.apply_layers(x, places, self._pool, kept, adapter_of))
         heads = self._embed.code_logits if self._is_code else self._embed.text_logits
         logits = heads(hiddens).contiguous()

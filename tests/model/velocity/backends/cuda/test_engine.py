@@ -196,7 +196,7 @@ def bare() -> DecodeSteps:
     steps = DecodeSteps(
         none, embed, torch.zeros(4, 1, 2, 1, 8, 4), none, max_rows=3, max_positions=32
     )
-    steps._place(*some_work(0))
+    steps._assign_slots(*some_work(0))
     return steps
 
 
@@ -213,13 +213,13 @@ def some_work(*seq_ids: int) -> tuple[list[Work], list[SequenceState]]:
 
 def test_only_rows_with_a_sequence_count(bare: DecodeSteps) -> None:
     """The counters of the others would overflow in a server that never fills a bucket."""
-    bare._place(*some_work(0, 1, 2))
+    bare._assign_slots(*some_work(0, 1, 2))
     assert bare._active[:3].tolist() == [1, 1, 1]
     assert bare._table_of[:3].tolist() == [0, 1, 2]
-    bare._place(*some_work(0, 2))  # a smaller bucket holds them: rows move, and slots stay
+    bare._assign_slots(*some_work(0, 2))  # a smaller bucket holds them: rows move, and slots stay
     assert bare._active[:3].tolist() == [1, 1, 0]
     assert bare._table_of[:3].tolist() == [0, 2, -1]
-    bare._place(*some_work(2))
+    bare._assign_slots(*some_work(2))
     assert bare._active[:3].tolist() == [1, 0, 0]
     assert bare._table_of[:3].tolist() == [2, -1, -1]
     assert bare._slot_of[:3].tolist() == [2, 4, 5]

@@ -10,7 +10,7 @@ import torch
 from .generation import Delta
 
 
-def join(deltas: Sequence[Delta]) -> Delta:
+def merge_deltas(deltas: Sequence[Delta]) -> Delta:
     """Return all deltas of an answer, in order and at least one, as one delta."""
     last = deltas[-1]
     if len(deltas) == 1:

@@ -148,9 +148,9 @@ class Blocks {
 
   // Bytes of keys that a step over two vectors of positions reads, and what is fetched meanwhile.
   static constexpr int kKeyBytes = 2 * kLanes * Cache::kStep * sizeof(Stored);
-  typedef Ahead<(kKeyBytes + kLine - 1) / kLine> KeyLines;
+  typedef Prefetch<(kKeyBytes + kLine - 1) / kLine> KeyLines;
   // What is fetched while the values of a position are read, 64 numbers.
-  typedef Ahead<sizeof(Stored)> ValueLines;
+  typedef Prefetch<sizeof(Stored)> ValueLines;
 
   Stored* at(int block, int part) const {
     return reinterpret_cast<Stored*>(base_ + table_[block] * shape_.block<Cache>() +

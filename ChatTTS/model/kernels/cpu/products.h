@@ -155,7 +155,7 @@ struct SumsOf<Int8Weights, Rows> : ByteSums<Rows, kPanel, Int8Weights::kBlock> {
 template <class Weights, int Rows, int Lines>
 inline void add_rows(const typename Weights::Input* in, int stride,
                      const typename Weights::Stored* panel, int from, int to, float* sums,
-                     Ahead<Lines> ahead) {
+                     Prefetch<Lines> ahead) {
   SumsOf<Weights, Rows> held;
   held.take(sums);
   for (int k = from; k < to; k += Weights::kStep) {
@@ -168,7 +168,7 @@ inline void add_rows(const typename Weights::Input* in, int stride,
 template <class Weights, int Lines, int Rows = Weights::kRows>
 inline void add_rows_of(int rows, const typename Weights::Input* in, int stride,
                         const typename Weights::Stored* panel, int from, int to, float* sums,
-                        Ahead<Lines> ahead) {
+                        Prefetch<Lines> ahead) {
   if (rows == Rows)
     add_rows<Weights, Rows>(in, stride, panel, from, to, sums, ahead);
   else if constexpr (Rows > 1)
@@ -185,7 +185,7 @@ inline void add_groups(const typename Weights::Input* in, int rows, int groups, 
   const int line = step_bytes<Weights>() / (groups * Lines);
   for (int g = 0; g < groups; ++g) {
     const int first = rows * g / groups, count = rows * (g + 1) / groups - first;
-    const Ahead<Lines> ahead{next + int64_t(g) * steps * Lines * line, line};
+    const Prefetch<Lines> ahead{next + int64_t(g) * steps * Lines * line, line};
     add_rows_of<Weights, Lines>(count, in + int64_t(first) * stride, stride, panel, from, to,
                                 sums + first * kPanel, ahead);
   }

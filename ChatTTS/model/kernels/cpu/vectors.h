@@ -69,7 +69,7 @@ constexpr int kLine = 64;  // bytes of a line of the cache, at least
 // Lines that are fetched into the nearest cache with each step of a loop: `Lines` of them, `stride`
 // bytes apart. Where there are none, as at the end of all, the addresses need not be valid.
 template <int Lines>
-struct Ahead {
+struct Prefetch {
   const char* at;
   int stride;
 

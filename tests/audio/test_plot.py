@@ -49,6 +49,7 @@ def test_the_spectrogram_shows_the_pitch(tmp_path: Path) -> None:
     assert rows[0] > rows[1] + 50  # a lower pitch stands lower in the picture
 
 
+@pytest.mark.slow
 def test_waveforms_of_any_length_and_source(tmp_path: Path) -> None:
     for n in (1, 700, 60_000):
         path = plot_waveform(tone(3)[:n], tmp_path / f"{n}.png")

@@ -49,8 +49,8 @@ def row(spoken: list[Spoken], seconds: float = 10.0) -> tuple[Any, float]:
     return axes, height
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 3, 12, 30, 50, 60, 100, 199, 200, 201, 3000])
-@pytest.mark.slow_for("3", "30", "50", "60", "100", "199")
 def test_labels_never_overlap(count: int) -> None:
     axes, height = row(words(count))
     boxes = [label.get_window_extent() for label in axes.texts]

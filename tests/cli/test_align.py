@@ -66,6 +66,7 @@ def test_the_choice_is_told_and_written(
     assert sorted(json.loads(file.read_text())["heads"]) == [[1, 2], [2, 0]]
 
 
+@pytest.mark.slow
 def test_heads_that_the_model_names_stay(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChatTTS.core, "Chat", Following)
     status, out, _ = run("align", "--model", "bundled", *OPTIONS)

@@ -135,6 +135,7 @@ def test_a_picture(chat: FakeChat, run: Run) -> None:
         Path("a.png").unlink()
 
 
+@pytest.mark.slow
 def test_a_picture_has_the_words_of_a_model_that_knows_its_heads(
     chat: FakeChat, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

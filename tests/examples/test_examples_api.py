@@ -233,6 +233,7 @@ def test_live_text_falls_silent_at_ctrl_c(running: Running) -> None:
     assert running.server.becomes_idle()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
 def test_live_text_ends_at_ctrl_c_in_silence(running: Running) -> None:
     with live_text(running) as talk:
@@ -269,6 +270,7 @@ def test_riva_client_lists_the_voices(
     assert capsys.readouterr().out == f"en-US {expected}\nzh-CN {expected}\n"
 
 
+@pytest.mark.slow
 def test_batch(running: Running, offline: Any, capsys: pytest.CaptureFixture[str]) -> None:
     Path("lines.txt").write_text(f"{TEXT}\n\n...\nWe went home.\n", encoding="utf-8")
     where = ("--url", f"http://{running.address}", "--out", "spoken", *SEED)
@@ -291,6 +293,7 @@ def test_batch_says_what_the_server_says(running: Running) -> None:
     assert str(end.value.code).startswith("response_format: ")
 
 
+@pytest.mark.slow
 def test_scripts(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
     where = ("--url", f"http://{running.address}", "--out", "play.wav")
     run("scripts.py", *where)
@@ -365,6 +368,7 @@ def text() -> str:
     return DOCUMENTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "code"),
     [pytest.param(m[1], m[2], id=m[2].split()[0]) for m in _SNIPPET.finditer(DOCUMENTED)],

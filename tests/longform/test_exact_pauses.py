@@ -50,6 +50,7 @@ def test_breaks_are_exact(bundled: Chat, tmp_path: Path) -> None:
     assert silences(read(bundled, tmp_path, text))[1] == 21_600
 
 
+@pytest.mark.slow
 def test_both_ends_are_exact_and_replace_breaks_there(bundled: Chat, tmp_path: Path) -> None:
     ended = read(bundled, tmp_path, TALK, silence_before=0.5, silence_after=1.0)
     assert silences(ended) == [12_000, 21_600, 12_000, 24_000]

@@ -245,8 +245,8 @@ def ends(threads: set[threading.Thread]) -> bool:
     return not threads & workers()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leaves", ["closes", "lets go", "leaves the loop", "with an error"])
-@pytest.mark.slow_for("standard-[!c]*")
 def test_a_reader_that_leaves_ends_the_work(small: Chat, leaves: str) -> None:
     before = workers()
     settings = quick(**ENDLESS)
@@ -298,8 +298,8 @@ def test_closing_a_stream_ends_the_wait_of_its_reader(small: Chat) -> None:
     assert ends(workers() - before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("use_vllm", [False, True])
-@pytest.mark.slow_for("False")
 def test_unloading_ends_streams(use_vllm: bool) -> None:
     chat = Chat()
     chat.load_or_raise("bundled", device="cpu", use_vllm=use_vllm, num_threads=1)

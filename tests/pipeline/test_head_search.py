@@ -231,6 +231,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_search, "_MAX_FRAMES", 20)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("use_vllm", [False, True], ids=["standard", "velocity"])
 def test_word_times_begin_with_a_search(

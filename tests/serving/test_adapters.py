@@ -58,6 +58,7 @@ def test_each_name_is_a_voice_of_its_own(client: httpx.Client, server: RunningSe
     assert {v["id"] for v in listed if v["kind"] == "adapter"} == {"anna", "bert"}
 
 
+@pytest.mark.slow
 def test_an_alias_may_stand_for_one(server: RunningServer) -> None:
     model, library = server.service.model, VoiceLibrary(server.settings.voices)
     aliases = {"assistant": "Anna"}

@@ -277,6 +277,7 @@ def test_a_wrong_key(small: WholeServer, keyed: openai.OpenAI) -> None:
     assert speak(keyed)
 
 
+@pytest.mark.slow
 def test_a_text_that_is_too_long(keyed: openai.OpenAI) -> None:
     with pytest.raises(openai.APIStatusError) as caught:
         speak(keyed, "Hello. " * 20)

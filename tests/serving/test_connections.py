@@ -357,6 +357,7 @@ def open_now(server: WholeServer) -> float:
     return value
 
 
+@pytest.mark.slow
 def test_a_body_that_does_not_come_is_answered(server: WholeServer) -> None:
     with clients(server.address, 1, NO_BODY) as (client,):
         head, _, body = said(client).partition(b"\r\n\r\n")
@@ -384,6 +385,7 @@ def test_a_websocket_is_no_idle_connection(server: WholeServer) -> None:
         assert client.until_closed() == 4408
 
 
+@pytest.mark.slow
 def test_sockets_of_one_address_are_counted_behind_a_proxy() -> None:
     limits = with_limits(connections_per_address=1)
     with whole_server(trusted_proxies=("127.0.0.1",), **limits) as server:

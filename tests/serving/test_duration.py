@@ -56,6 +56,7 @@ def test_rest_gives_the_speech_of_the_library(
     assert np.abs(found - offline).max() <= 1
 
 
+@pytest.mark.slow
 def test_the_tempo_of_the_request_keeps_the_duration(server: RunningServer) -> None:
     answer = ask(server, duration=2.0, speed=1.25)
     assert answer.status_code == 200, answer.text
@@ -106,6 +107,7 @@ def test_results_of_other_durations_are_not_mixed(server: RunningServer) -> None
     assert len(lengths) == 3
 
 
+@pytest.mark.slow
 def test_a_context_speaks_its_whole_text_in_its_duration(
     socket: Speaker, offline: np.ndarray[Any, np.dtype[np.int16]]
 ) -> None:

@@ -129,6 +129,7 @@ CLIENTS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shift", [0, 4])
 def test_every_client_is_told_when_the_engine_breaks(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, shift: int
@@ -307,6 +308,7 @@ def server() -> Iterator[WholeServer]:
         yield running
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_client_that_leaves_at_any_moment_leaves_nothing_behind(
     server: WholeServer, monkeypatch: pytest.MonkeyPatch, count: int

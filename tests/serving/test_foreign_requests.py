@@ -57,6 +57,7 @@ def test_null_is_as_if_absent(client: httpx.Client) -> None:
     assert (missing.status_code, missing.json()["error"]["param"]) == (400, "input")
 
 
+@pytest.mark.slow
 def test_the_description_allows_null(client: httpx.Client) -> None:
     schemas = client.get("/openapi.json").json()["components"]["schemas"]
     fields = schemas["SpeechBody"]["properties"]

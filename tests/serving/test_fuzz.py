@@ -204,11 +204,9 @@ def fuzz(operation: Any, mode: Any, count: int) -> None:
     answered()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, pytest.param(50, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("label", [*WITH_RULES, *WITHOUT_RULES])
-@pytest.mark.slow_for(
-    "GET /[!t]*", "DELETE *", "POST /dev/*", "POST /refine*", "*/batch*", "POST /tts*"
-)
 def test_rest_answers_as_described(operations: dict[str, Any], label: str, count: int) -> None:
     assert set(operations) == {*WITH_RULES, *WITHOUT_RULES}
     fuzz(operations[label], GenerationMode.POSITIVE, count)
@@ -216,6 +214,7 @@ def test_rest_answers_as_described(operations: dict[str, Any], label: str, count
         fuzz(operations[label], GenerationMode.NEGATIVE, count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "head",
     [
@@ -364,6 +363,7 @@ def outcome(call: Any) -> str:
     return str(code.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [range(20), pytest.param(range(20, 750), marks=pytest.mark.slow)])
 def test_bytes_of_all_kinds(server: WholeServer, seeds: range) -> None:
     outcomes = set()
@@ -384,6 +384,7 @@ def test_bytes_of_all_kinds(server: WholeServer, seeds: range) -> None:
     assert {"OK", "INVALID_ARGUMENT"} <= outcomes
 
 
+@pytest.mark.slow
 def test_requests_that_are_too_large_or_unknown(server: WholeServer) -> None:
     with server.channel() as channel:
         speak = channel.unary_unary(f"{SPEECH}/Synthesize")
@@ -447,6 +448,7 @@ def test_addresses_that_leave_the_folder(server: WholeServer, method: str) -> No
             assert status in (b"307", b"400", b"404", b"405"), (folder, name)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("untouched")
 def test_names_of_voices_over_a_socket(server: WholeServer) -> None:
     with speaker(server) as client:

@@ -198,6 +198,7 @@ def test_what_is_refused(
         server.call(lambda: make_service(server.chat, Settings(voices=tmp_path, guard="report")))
 
 
+@pytest.mark.slow
 def test_faults_are_counted(
     guarded: RunningServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -244,6 +245,7 @@ def test_faults_have_their_place_in_the_run(
         assert done["text"][fault["start_character"] : fault["end_character"]] == "went"
 
 
+@pytest.mark.slow
 def test_a_socket_is_told_nothing_unless_it_asks(
     guarded: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

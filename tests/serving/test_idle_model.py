@@ -225,6 +225,7 @@ def test_voices_are_checked_without_loading(loads: Loads) -> None:
     assert not loads.idle.is_loaded
 
 
+@pytest.mark.slow
 def test_the_sound_is_that_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = IdleModel(LocalModel(brief_chat()), lambda: LocalModel(brief_chat()), 1e-9)
 

@@ -73,8 +73,8 @@ def test_checkpoints_that_name_none_are_as_they_were(tmp_path: Path) -> None:
 # ------------------------------------------------------------------ the interfaces
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", PROTOCOL_CLIENTS, ids=lambda ask: ask.__name__)
-@pytest.mark.slow_for("*_in_parts", "by_captions", "by_events")
 def test_the_language_chooses_over_every_interface(server: WholeServer, ask: Any) -> None:
     assert ask(server, CHINESE, "nobody-knows", 1) == ask(server, CHINESE, "lan", 1)
 
@@ -132,6 +132,7 @@ def test_most_lines_of_a_script_choose_one_voice(server: WholeServer) -> None:
 # ------------------------------------------------------------------ text that comes in parts
 
 
+@pytest.mark.slow
 def test_the_first_words_of_live_text_choose_and_the_voice_stays(server: WholeServer) -> None:
     with speaker(server) as talk:
         told = []

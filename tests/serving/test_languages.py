@@ -72,6 +72,7 @@ def test_rest(server: RunningServer, said: bytes) -> None:
     assert error["message"] == f"language must be {KNOWN}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "fields"),
     [

@@ -33,6 +33,7 @@ def post(server: RunningServer, path: str = SPEECH, **fields: Any) -> httpx.Resp
     return httpx.post(server.url + path, json=QUICK | fields, timeout=PATIENCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [NOTHING, "привет", f"<speak>{UNKNOWN}<p>{UNKNOWN}</p></speak>"])
 @pytest.mark.parametrize("fields", [{}, {"stream": False}, {"stream_format": "sse"}])
 def test_a_text_of_which_nothing_can_be_spoken_is_refused(

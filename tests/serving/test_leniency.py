@@ -108,6 +108,7 @@ def test_an_alias_of_nothing_stops_the_start(server: RunningServer) -> None:
 # ------------------------------------------------------------------ names of uploads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["Anna Müller", "安娜", "अन्ना", "O'Neil Jr.", "Анна_2"])
 def test_display_names_of_any_script(
     server: RunningServer, client: httpx.Client, name: str

@@ -269,6 +269,7 @@ def test_all_lines_have_one_form(form: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(values) == 5
 
 
+@pytest.mark.slow
 def test_clients_that_do_not_leave_when_the_server_ends_are_no_error() -> None:
     """uvicorn logs each of their sockets with the traceback of its cancelled task."""
 

@@ -110,6 +110,7 @@ def test_every_way_to_speech_has_the_header(
     assert DISCLOSURE not in plain.request(method, path, json=body).headers
 
 
+@pytest.mark.slow
 def test_clients_get_the_mark_for_wav_files_of_their_own(
     client: httpx.Client, plain: httpx.Client, tmp_path: Path
 ) -> None:
@@ -216,6 +217,7 @@ def test_files_of_scripts_have_the_day_of_the_job(
         assert (DISCLOSURE in sound.headers) is is_synthetic
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_reader(), reason="c2pa-python is not installed")
 def test_files_of_scripts_are_signed(tmp_path: Path) -> None:
     credentials = Credentials(*certificates.write_certificate(tmp_path))

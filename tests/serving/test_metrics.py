@@ -47,6 +47,7 @@ def test_metrics(client: httpx.Client) -> None:
         assert after[f"vllm:{name}"] == 0
 
 
+@pytest.mark.slow
 def test_the_shape_of_the_cache_is_told_as_vllm_tells_it(client: httpx.Client) -> None:
     text = client.get("/metrics").text
     families = {family.name: family for family in text_string_to_metric_families(text)}

@@ -91,9 +91,9 @@ def silences(sound: NDArray[np.int16]) -> list[int]:
     return [int(heard[0]), *map(int, gaps[gaps > 6000]), int(len(sound) - 1 - heard[-1])]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", [*OWN_CLIENTS, *PROTOCOL_CLIENTS], ids=lambda ask: ask.__name__)
 @pytest.mark.parametrize("text", [DOCUMENT, PLAIN], ids=["document", "plain"])
-@pytest.mark.slow_for("plain-by_[!r]*", "plain-by_ri*", "plain-by_realtime")
 def test_every_interface_has_the_samples_of_python(
     ask: ProtocolClient, text: str, server: WholeServer, whole: NDArray[np.int16]
 ) -> None:
@@ -106,8 +106,8 @@ def broken(server: WholeServer) -> NDArray[np.int16]:
     return sound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 40])
-@pytest.mark.slow_for("7")
 def test_breaks_in_text_that_comes_in_parts_are_exact(
     size: int, server: WholeServer, broken: NDArray[np.int16]
 ) -> None:
@@ -151,9 +151,9 @@ def test_own_interfaces_part_paragraphs(
     assert max_difference(found, part(PARAGRAPHS)) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [PARAGRAPHS, WRITTEN], ids=["paragraphs", "written"])
 @pytest.mark.parametrize("size", [1, 7, 1000])
-@pytest.mark.slow_for("7-*")
 def test_paragraphs_in_text_that_comes_in_parts(
     size: int, text: str, server: WholeServer, part: Callable[[str], NDArray[np.int16]]
 ) -> None:
@@ -188,6 +188,7 @@ def test_the_tempo_leaves_the_pauses_of_paragraphs(server: WholeServer) -> None:
     assert pauses == [pytest.approx(16_800, abs=480)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", OWN_CLIENTS)
 def test_both_ends_have_the_silence_that_is_asked_for(
     ask: Any, server: WholeServer, ended: NDArray[np.int16]
@@ -222,6 +223,7 @@ def test_python_streams_the_document(server: WholeServer, ended: NDArray[np.int1
     assert np.array_equal(np.concatenate(list(chunks), axis=1)[0], whole[0])
 
 
+@pytest.mark.slow
 def test_the_command_has_them(
     server: WholeServer, ended: NDArray[np.int16], tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ def test_sigterm_lets_requests_finish(start: Start) -> None:
     assert process.status() == 0
 
 
+@pytest.mark.slow
 def test_a_request_that_takes_too_long_is_dropped_and_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -83,6 +83,7 @@ def test_the_client_gets_the_samples_of_the_library(server: RunningServer, spoke
     assert server.becomes_idle()
 
 
+@pytest.mark.slow
 def test_it_gets_other_formats_and_a_silence(server: RunningServer) -> None:
     flac = synthesized(server, ["Hello."], encoding="FLAC", sample_rate_hz=16_000)
     sound, rate = decoded(flac)

@@ -157,6 +157,7 @@ async def answer_on_socket(address: str, trusted: ssl.SSLContext) -> str:
         return str(await asyncio.wait_for(client.recv(), PATIENCE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["certificate", "key"])
 def test_files_for_tls_that_cannot_be_used(
     chat: Chat,

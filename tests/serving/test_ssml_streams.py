@@ -53,6 +53,7 @@ def client(server: WholeServer) -> Iterator[Speaker]:
         yield socket
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", [by_websocket, by_riva, *PROTOCOL_CLIENTS])
 def test_a_document_has_the_same_samples_over_every_protocol(
     ask: ProtocolClient, server: WholeServer, model: ToneModel

@@ -123,8 +123,8 @@ def test_what_is_stored_or_set_must_exist(tmp_path: Any, client: httpx.Client) -
     assert client.post("/v1/audio/voices/combine", json="clara+nobody").status_code == 400
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", PROTOCOL_CLIENTS, ids=lambda ask: ask.__name__)
-@pytest.mark.slow_for("*_in_parts", "by_captions", "by_events")
 def test_the_default_voice_speaks_over_every_interface(server: WholeServer, ask: Any) -> None:
     expected = ask(server, SHORT, "miles", 1)
     assert expected != ask(server, SHORT, "clara", 1)
@@ -142,6 +142,7 @@ def test_clients_find_the_voice_that_they_name(client: httpx.Client) -> None:
 # ------------------------------------------------------------------ which voice spoke
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("voice", "told"),
     [
@@ -153,7 +154,6 @@ def test_clients_find_the_voice_that_they_name(client: httpx.Client) -> None:
         (BUNDLED.defaults.speakers["hugh"], "(speaker string)"),
     ],
 )
-@pytest.mark.slow_for("EDITH-*", "clara*", "*speaker string*")
 def test_a_header_tells_the_voice(client: httpx.Client, voice: str | None, told: str) -> None:
     named = {} if voice is None else {"voice": voice}
     for answer in (

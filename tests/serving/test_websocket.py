@@ -443,6 +443,7 @@ def _any_message(draw: random.Random) -> str | bytes:
     return text.encode() if chance < 0.1 else text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_no_sequence_of_messages_breaks_it(server: RunningServer, seed: int) -> None:
     draw = random.Random(seed)

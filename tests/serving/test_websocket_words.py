@@ -154,6 +154,7 @@ def test_an_interruption_while_it_speaks(socket: Speaker, expected: list[dict[st
     assert cancelled["sent_samples"] == len(socket.samples())
 
 
+@pytest.mark.slow
 def test_a_server_that_knows_no_words_says_so(
     socket: Speaker, server: RunningServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -129,6 +129,7 @@ def test_an_object_has_the_sound_and_its_words(
     assert [found[name] for name in others] == ["pcm", 24_000, SEED, "stop"]
 
 
+@pytest.mark.slow
 def test_times_are_those_of_the_sound_at_its_tempo(
     client: httpx.Client, offline: Waveforms
 ) -> None:
@@ -186,6 +187,7 @@ def test_other_granularities_are_refused(client: httpx.Client, wrong: Any) -> No
     assert error["code"] == "invalid_request"
 
 
+@pytest.mark.slow
 def test_items_of_a_batch(client: httpx.Client, offline: Waveforms) -> None:
     items = [
         {"input": TEXT, "timestamp_granularities": ["word"]},

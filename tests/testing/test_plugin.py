@@ -45,6 +45,7 @@ def write(project: pytest.Pytester, change: float = 0, voice: str = "clara") -> 
     project.makepyfile(test_speech=TESTS.format(change=change, voice=voice))
 
 
+@pytest.mark.slow
 def test_a_reference_is_missing_then_written_then_kept_then_broken(
     project: pytest.Pytester,
 ) -> None:

@@ -80,9 +80,9 @@ print(len(held))
     assert int(printed) >= 8
 
 
+@pytest.mark.slow
 @needs_fork
 @pytest.mark.parametrize("engine", ["standard", "velocity"])
-@pytest.mark.slow_for("standard")
 def test_a_child_may_load_anew_whatever_became_of_the_parents_threads(engine: str) -> None:
     """A team of OpenMP's threads stays in the parent, and waiting for it would never end."""
     run_watched(

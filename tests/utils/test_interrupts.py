@@ -189,10 +189,10 @@ def test_locks_turns_and_caches() -> None:
     run_watched(PREAMBLE + LOCKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code", [ENGINE, MIXING, RUNS, PLAYING], ids=["engine", "assembly", "runs", "playing"]
 )
-@pytest.mark.slow_for("engine", "assembly")
 def test_what_threads_share(code: str) -> None:
     run_watched(PREAMBLE + code, "3", "131")
 

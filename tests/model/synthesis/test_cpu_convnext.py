@@ -250,6 +250,7 @@ def rms(values: Tensor) -> float:
     return values.double().square().mean().sqrt().item()
 
 
+@pytest.mark.slow
 def test_waveforms_of_the_bundled_voice(bundled: Chat, team: Team) -> None:
     # A trained voice turns float32's roundings into single samples that are off by up to 1e-4, in
     # torch as well: so the measure is how far each is from float64.

@@ -78,9 +78,9 @@ def test_samples_are_those_of_the_modules(backend: str, name: str, use_decoder: 
         torch.testing.assert_close(samples, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["torch", "native", "cuda-default-shapes"])
 @pytest.mark.parametrize("name", ["hiddens", "ids"])
-@pytest.mark.slow_for("*-torch", "ids-*")
 def test_samples_of_the_bundled_voice(bundled: Chat, backend: str, name: str) -> None:
     frames = spoken_frames(bundled, name)
     own = bundled.decoder if name == "hiddens" else bundled.dvae, bundled.vocos
@@ -115,9 +115,9 @@ def test_other_sizes(backend: str, hop: int, overlap: int, mels: int, width: int
             BACKENDS[backend].assert_decodes(decoder, own, frames, samples)
 
 
+@pytest.mark.slow
 @each_kind
 @pytest.mark.parametrize("use_decoder", [True, False])
-@pytest.mark.slow_for("False-torch", "False-cuda", "True-native-*")
 def test_pieces_are_the_whole(backend: str, use_decoder: bool) -> None:
     own = modules(use_decoder)
     decoder, reach = decoder_of(backend, use_decoder), sum(module.reach for module in own)

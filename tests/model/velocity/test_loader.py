@@ -224,6 +224,7 @@ def test_unasked_it_takes_the_cores_there_are(monkeypatch: pytest.MonkeyPatch) -
         assert f"{threads} threads" in load(num_threads=None).how
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("team")
 @pytest.mark.parametrize(
     ("dtype", "quantization", "most"), [("bfloat16", None, 2), ("float32", None, 4)]

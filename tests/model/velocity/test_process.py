@@ -99,8 +99,8 @@ assert os.waitpid(child, 0)[1] == 0
     assert printed == "done\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("consumer", ["main", "daemon thread"])
-@pytest.mark.slow_for("main")
 def test_the_interpreter_ends_in_mid_generation(consumer: str) -> None:
     begin = {
         "main": "items = engine.stream([endless()]); next(items)",

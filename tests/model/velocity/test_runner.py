@@ -103,7 +103,7 @@ def test_the_ids_of_the_standard_path(
         assert all(told[seq_id].finite)
 
 
-@pytest.mark.slow_for("torch")
+@pytest.mark.slow
 def test_the_bundled_voice(make_worker: Callable[..., Worker]) -> None:
     worker = make_worker(Path(ChatTTS.__file__).parent / "bundled", block_size=32)
     sizes = worker.model.config.gpt

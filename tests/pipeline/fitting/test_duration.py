@@ -360,6 +360,7 @@ def test_tags_without_an_effect_need_no_pairs(chat: Chat) -> None:
     assert len(found.paces) == 10
 
 
+@pytest.mark.slow
 def test_a_pace_that_loses_words_is_not_used(chat: Chat) -> None:
     assert chat._model is not None
     with PacedEngine(chat, by_level) as engine:

@@ -132,6 +132,7 @@ def test_a_strange_voice_is_spoken_again(server: WholeServer, model: Reader) -> 
     assert spoken(server, BOOK, steady="retry", seed=4)[1] == data
 
 
+@pytest.mark.slow
 def test_a_sample_that_no_replica_makes_now_is_an_error(
     server: WholeServer, model: Reader, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,7 @@ def test_scripts_leave_places_to_other_requests(tmp_path: Path) -> None:
         assert model.most == 2
 
 
+@pytest.mark.slow
 def test_a_script_waits_where_the_queue_is_full(tmp_path: Path) -> None:
     limits = replace(Limits(), running=1, waiting=1, waiting_per_client=1, wait_seconds=0.3)
     with tone_server(tmp_path, limits=limits) as (server, model):
@@ -249,6 +250,7 @@ def test_the_age_of_results_counts_over_restarts(tmp_path: Path) -> None:
 TEXT = "\n\n".join(f"This is line {n} of a book." for n in range(12))
 
 
+@pytest.mark.slow
 def test_a_stopped_server_leaves_its_scripts_to_the_next_one(tmp_path: Path) -> None:
     with tone_server(tmp_path / "undisturbed") as (server, _):
         whole = spoken(server, TEXT, voice="alloy")[1]
@@ -291,6 +293,7 @@ def test_a_script_keeps_the_voices_that_it_was_accepted_with(tmp_path: Path) -> 
         assert [job.voice for job in model.jobs] == [{"spk_emb": speaker}]
 
 
+@pytest.mark.slow
 def test_a_script_that_ends_every_server_is_given_up(tmp_path: Path) -> None:
     with tone_server(tmp_path) as (server, model):
         model.may_go_on.clear()

@@ -209,6 +209,7 @@ def test_a_stream_without_text_is_not_waited_for(house: WholeServer) -> None:
     assert house.service._holds == 0
 
 
+@pytest.mark.slow
 def test_texts_wait_for_one_another_and_their_client_may_leave(house: WholeServer) -> None:
     """The reader of events does not wait for speech, so it sees that the client has gone."""
     text = {"type": "synthesize", "data": {"text": TEXT * 20, "context": {"seed": SEED}}}

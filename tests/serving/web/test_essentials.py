@@ -116,6 +116,7 @@ def test_text_tags_and_settings(server: StandIn, page: Page) -> None:
     assert not server.spoken[1].keys() & {"temperature", "seed"}
 
 
+@pytest.mark.slow
 def test_voices_are_heard_and_words_are_marked(server: StandIn, page: Page) -> None:
     server.status["word_times"] = True
     places = {"start_character": 0, "end_character": 5}

@@ -380,6 +380,7 @@ busy.wait()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_the_end_of_the_interpreter_leaves_a_busy_team_alone(times: int) -> None:
     make_team(1)

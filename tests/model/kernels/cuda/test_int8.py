@@ -136,6 +136,7 @@ def test_decoding_rows_equal_the_twin_and_see_nothing_else(
     assert torch.equal(case.decoded(), together)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("dtype", "heads", "kv_heads", "size", "block_size"), SHAPES)
 def test_new_rows_are_stored_and_attended_to_in_one_launch(
     dtype: torch.dtype, heads: int, kv_heads: int, size: int, block_size: int

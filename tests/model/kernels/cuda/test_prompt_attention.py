@@ -34,9 +34,9 @@ def bits(found: Tensor) -> Tensor:
     return found.view(_NUMBERS[found.element_size()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tile_rows", TILES)
 @pytest.mark.parametrize(("dtype", "heads", "kv_heads", "size"), SHAPES)
-@pytest.mark.slow_for("2-*", "float16*", "bfloat16*")
 def test_rows_in_tiles_have_the_bits_of_single_rows(
     dtype: torch.dtype, heads: int, kv_heads: int, size: int, tile_rows: int
 ) -> None:

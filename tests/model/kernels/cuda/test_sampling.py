@@ -128,6 +128,7 @@ def test_the_twin_does_all_that_the_kernel_does(count: int, form: tuple[int, int
         assert getattr(found, field.name).equal(getattr(expected, field.name)), field.name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [CODE, (2, 1100)])  # one kernel each
 @pytest.mark.parametrize("way", [sample_codes, sample_codes_torch])
 def test_a_row_draws_with_the_state_at_its_slot(

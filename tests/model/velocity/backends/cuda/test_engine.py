@@ -313,6 +313,7 @@ def run_staggered(engine: LLMEngine, requests: list[GenerationRequest]) -> Joine
     return run_all(engine, joined)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [
@@ -323,7 +324,6 @@ def run_staggered(engine: LLMEngine, requests: list[GenerationRequest]) -> Joine
     ],
     ids=["roomy", "narrow", "recomputed", "swapped"],
 )
-@pytest.mark.slow_for("swapped", "narrow", "roomy")
 def test_going_ahead_changes_no_id(
     monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
 ) -> None:

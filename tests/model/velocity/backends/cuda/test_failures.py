@@ -329,6 +329,7 @@ def test_rows_are_emptied_after_a_call_that_failed() -> None:
     assert len(pending().ids) == 1
 
 
+@pytest.mark.slow
 def test_ids_beside_and_after_a_step_without_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """On captured steps: those that do not end with an error keep their ids."""
     take_triton(monkeypatch)

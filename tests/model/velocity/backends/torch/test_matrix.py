@@ -70,9 +70,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.slow_for("model-a-three threads")
 def test_no_setting_changes_a_bit(name: str, settings: dict[str, Any]) -> None:
     with velocity(name, **settings) as engine:
         for _ in range(2):  # the second time with what the prefix cache kept

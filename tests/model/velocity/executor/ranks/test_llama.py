@@ -50,10 +50,10 @@ def compare(make, shape: LlamaShape, ranks: int, stages: int) -> None:  # type: 
         assert torch.equal(alone, shared)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "stages"), SIZES)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("kind", ["float32", "bfloat16", "int8"])
-@pytest.mark.slow_for("int8-four heads-*", "*-4-1", "*-1-3")
 def test_cpu_kernels(tmp_path: Path, shape: LlamaShape, kind: str, ranks: int, stages: int) -> None:
     dtype = torch.float32 if kind == "float32" else torch.bfloat16
     embed = make_embed(shape.hidden_size, dtype)

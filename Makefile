@@ -42,7 +42,7 @@ demo: $(INSTALLED)  ## speak a sentence with the bundled voice into demo.wav
 test: $(INSTALLED_DEV)  ## lint, types and the quick tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=$(WORKERS) $(BIN)/mypy
 	$(PYTEST_QUICK) --durations=10 --durations-min=3 $(MEASURED)
 
 coverage: MEASURED = --cov

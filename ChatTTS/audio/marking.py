@@ -57,11 +57,10 @@ def vorbis_comments(mark: Mark) -> bytes:
     return struct.pack("<I", len(vendor)) + vendor + struct.pack("<I", len(texts)) + b"".join(sized)
 
 
-def flac_block(mark: Mark, *, is_last: bool) -> bytes:
-    """Return the metadata block of FLAC with the mark."""
+def flac_block(mark: Mark) -> bytes:
+    """Return the last metadata block of FLAC, with the mark."""
     comments = vorbis_comments(mark)
-    kind = _VORBIS_COMMENT | (_LAST_BLOCK if is_last else 0)
-    return struct.pack(">I", kind << 24 | len(comments)) + comments
+    return struct.pack(">I", (_VORBIS_COMMENT | _LAST_BLOCK) << 24 | len(comments)) + comments
 
 
 def id3_tag(mark: Mark) -> bytes:
@@ -102,7 +101,7 @@ def _marked_flac(data: bytes, mark: Mark) -> bytes:
         if kind & ~_LAST_BLOCK != _VORBIS_COMMENT:
             blocks.append(bytes([kind & ~_LAST_BLOCK]) + data[at + 1 : end])
         at = end
-    blocks.append(flac_block(mark, is_last=True))
+    blocks.append(flac_block(mark))
     return b"".join([data[:_FIRST_BLOCK_AT], *blocks, data[at:]])
 
 

@@ -10,7 +10,7 @@ import pytest
 import soundfile
 
 from ChatTTS.audio import Comparison, compare, save
-from ChatTTS.audio.spectrum import HOP, N_FFT, log_spectra, mel_rows
+from ChatTTS.audio.spectrum import HOP, N_FFT, log_spectra, mel, mel_rows
 from ChatTTS.errors import AudioError
 
 
@@ -145,3 +145,7 @@ def test_mel_rows_keep_levels_and_order() -> None:
     assert (np.diff(ramp) >= 0).all()
     assert ramp[0] == 0  # the lowest row is narrower than the lowest bin
     assert 505 < ramp[-1] < 512
+
+
+def test_mel_is_that_of_htk() -> None:
+    assert np.allclose(mel(np.array([0.0, 1000.0, 6300.0])), [0.0, 999.9855, 2595.0], atol=1e-3)

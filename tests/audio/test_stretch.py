@@ -34,6 +34,13 @@ def test_the_pitch_and_the_level_stay(factor: float) -> None:
     assert np.abs(np.diff(result)).max() < 0.03  # no step at a joint
 
 
+@pytest.mark.parametrize("factor", [0.8, 1.3])
+def test_a_joint_of_unlike_waves_is_faded(factor: float) -> None:
+    """A slope has no two places that are alike, so each joint has a height."""
+    slope = np.linspace(-0.3, 0.3, SAMPLE_RATE, dtype=np.float32)
+    assert np.abs(np.diff(stretched(slope, factor))).max() < 1e-4
+
+
 def test_short_passages_and_a_factor_of_one_stay() -> None:
     for given, factor in ((wave(0.03), 1.3), (wave(0.5), 1.0), (wave(0.0), 0.8)):
         result = stretched(given, factor)

@@ -64,7 +64,7 @@ def flac_header(stream_info: bytes, mark: Mark | None = None) -> bytes:
     """
     last = 0x80 if mark is None else 0
     head = struct.pack(">4sI", b"fLaC", last << 24 | len(stream_info)) + stream_info
-    return head if mark is None else head + flac_block(mark, is_last=True)
+    return head if mark is None else head + flac_block(mark)
 
 
 def with_flac_length(stream: bytes, samples: int) -> bytes:

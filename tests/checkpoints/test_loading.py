@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from ChatTTS.checkpoints.assets import AssetFolder
+from ChatTTS.config import Config
 from ChatTTS.errors import AssetError, ConfigError
 from ChatTTS.loading import load_model
 from ChatTTS.model.devices.placement import choose_placement, fast_dtype
@@ -34,6 +36,35 @@ def load_changed(tmp_path: Path, file: str, keys: tuple[str, ...], value: Any) -
         choose_placement("cpu"),
         EngineOptions(use_vllm=False),
     )
+
+
+def test_the_sizes_of_a_checkpoint_without_a_config_are_the_published_ones(tmp_path: Path) -> None:
+    given = Config.from_file(tmp_path / "config.json")
+    embed = {"hidden_size": 768, "num_audio_tokens": 626, "num_text_tokens": 21178, "num_vq": 4}
+    llama = {"intermediate_size": 3072, "num_attention_heads": 12, "num_hidden_layers": 20}
+    assert asdict(given.gpt) == {**embed, **llama, "max_position_embeddings": 4096}
+    assert asdict(given.embed) == embed
+    layers = {"n_layer": 12, "bn_dim": 128}
+    assert asdict(given.decoder) == {"idim": 384, "odim": 384, "hidden": 512, **layers}
+    assert asdict(given.dvae.encoder) == {"idim": 512, "odim": 1024, "hidden": 256, **layers}
+    assert asdict(given.dvae.decoder) == {"idim": 512, "odim": 512, "hidden": 256, **layers}
+    assert asdict(given.dvae.vq) == {"dim": 1024, "levels": (5, 5, 5, 5), "G": 2, "R": 2}
+    vocos = {"dim": 512, "intermediate_dim": 1536, "num_layers": 8}
+    mel = {"sample_rate": 24_000, "n_fft": 1024, "hop_length": 256, "n_mels": 100}
+    assert asdict(given.vocos) == {**vocos, "mel": {**mel, "padding": "center"}}
+
+
+def test_the_least_sizes_of_a_vocoder() -> None:
+    values = json.loads((MODEL_A / "asset" / "config.json").read_text(encoding="utf-8"))
+    mel, head = (values["vocos"][part]["init_args"] for part in ("feature_extractor", "head"))
+    least = {"sample_rate": 1000, "n_fft": 64, "hop_length": 32}
+    mel.update(least)
+    head.update(n_fft=64, hop_length=32)
+    assert asdict(Config.from_dict(values).vocos.mel).items() >= least.items()
+    for name, size in least.items():
+        mel.update({**least, name: size - 1})
+        with pytest.raises(ConfigError, match=f"{name} must be a whole number from {size} to"):
+            Config.from_dict(values)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ChatTTS.errors import ConfigError
+from ChatTTS.model.kernels.cuda import products
 from ChatTTS.model.kernels.cuda.product_kernels import (
     product_at_once,
     product_by_lanes,
@@ -183,6 +184,27 @@ def test_a_way_for_every_number_of_rows() -> None:
     assert set(kernels(96, 9000, half, normed=True)) == {"in_turns"}
     assert set(kernels(96, 9000, half, normed=False)) == {"in_turns"}
     assert set(kernels(2304, 512, torch.float32, normed=True)) == {"by_lanes"}
+
+
+@pytest.mark.parametrize(
+    ("compute_capability", "dtype", "tile"),
+    [
+        (90, torch.float16, (64, 32)),
+        (90, torch.int8, (32, 64)),
+        (100, torch.float16, (32, 64)),
+        (120, torch.bfloat16, (32, 64)),
+    ],
+)
+def test_tiles_are_tall_where_four_warps_multiply_them(
+    monkeypatch: pytest.MonkeyPatch,
+    compute_capability: int,
+    dtype: torch.dtype,
+    tile: tuple[int, int],
+) -> None:
+    monkeypatch.setattr(products, "capability", lambda weight: compute_capability)
+    weight = torch.empty(2304, 512, dtype=dtype, device=DEVICE)
+    config = choose_config(weight, 200, torch.float16, normed=True, gated=False)
+    assert config == KernelConfig(product_in_tiles, *tile, 4, 4)
 
 
 def test_logits_in_single_precision() -> None:

@@ -13,7 +13,7 @@ from ChatTTS.config.request_fields import Priority
 from ChatTTS.serving.errors import OverloadedError, UnavailableError
 from ChatTTS.serving.queue.fair_queue import FairQueue
 
-from ..support.admission_tools import Hall, play, spin
+from ..support.admission_tools import Hall, JumpingLoop, play, spin
 
 BATCH = Priority.BATCH
 
@@ -208,6 +208,9 @@ def test_a_released_ticket_has_no_turn_even_if_its_turn_had_come(had_turn: bool)
             await spin()
         ticket = hall.ask("b")
         assert ticket.has_turn == had_turn
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, JumpingLoop)
+        loop.selector.now += 1
         ticket.release()
         ticket.release(finished=True)
         with pytest.raises(UnavailableError, match="withdrawn"):

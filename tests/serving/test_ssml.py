@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +14,10 @@ import httpx
 import numpy as np
 import pytest
 import soundfile
+
+from ChatTTS.longform.segments import Segment
+from ChatTTS.serving.requests.jobs import SpeechJob
+from ChatTTS.serving.requests.segments import SegmentStream
 
 from ..support.script_tools import ToneModel, tone_server
 from ..support.server_tools import WholeServer
@@ -50,6 +56,20 @@ def ask(server: WholeServer, text: str, path: str = "speech", **fields: Any) -> 
 def sound(data: bytes) -> np.ndarray[Any, Any]:
     samples, _ = soundfile.read(io.BytesIO(data), dtype="int16")
     return np.asarray(samples)
+
+
+def test_a_document_that_is_left_ends_the_segment_that_was_begun_ahead() -> None:
+    async def leave(model: ToneModel) -> None:
+        segments = [Segment(text, 0, None, 1.0, 0.0) for text in ("One.", "Two.", "Three.")]
+        jobs = [SpeechJob(segment.text, {}, {}, 3) for segment in segments]
+        stream = SegmentStream(model, jobs, segments, threading.Event())
+        await stream.open()
+        await stream.__anext__()
+        assert (model.said, model.running) == (["One.", "Two."], 2)
+        stream.close()
+        assert model.running == 0
+
+    asyncio.run(leave(ToneModel()))
 
 
 def test_a_document_is_spoken_in_its_voices_with_its_pauses(

@@ -95,6 +95,8 @@ def test_an_alias_and_a_saved_voice_come_before_a_vendors(tmp_path: Any) -> None
     assert "af_bella" not in {info.id for info in voices.list()}
     with pytest.raises(BadRequestError, match="voice of this server"):
         voices.check_upload("AF_bella")
+    with pytest.raises(BadRequestError, match="voice of this server"):
+        voices.save("af_bella", consent="yes", speaker=BUNDLED.defaults.speakers["hugh"])
     open_voices = Voices(BUNDLED, VoiceLibrary(tmp_path), may_shadow=True)
     open_voices.save("af_bella", consent="yes", speaker=BUNDLED.defaults.speakers["hugh"])
     assert open_voices.find("af_bella").name == "af_bella"

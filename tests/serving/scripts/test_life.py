@@ -230,6 +230,17 @@ def test_a_clock_that_jumps_deletes_nothing(
             assert get(server, f"/{done}").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("kept", "least"), [("1e6", 1e6), ("-1e6", 0), ("inf", 0), ("nan", 0), ("", 0)]
+)
+def test_the_uptime_goes_on_where_it_was_kept(tmp_path: Path, kept: str, least: float) -> None:
+    (tmp_path / "uptime").write_text(kept)
+    store = JobStore(tmp_path, 1)
+    assert store.load() == []
+    assert least <= store.uptime < least + 1e5
+    store.close()
+
+
 @pytest.mark.slow
 def test_the_age_of_results_counts_over_restarts(tmp_path: Path) -> None:
     with tone_server(tmp_path) as (server, _):

@@ -11,10 +11,12 @@ import torch
 
 from ChatTTS.checkpoints.assets import AssetFolder
 from ChatTTS.config import Config
+from ChatTTS.config.config import GPTConfig
 from ChatTTS.errors import AssetError, ConfigError
 from ChatTTS.loading import load_model
 from ChatTTS.model.devices.placement import choose_placement, fast_dtype
 from ChatTTS.model.gpt import EngineOptions
+from ChatTTS.model.llama.config import read_llama_shape
 
 from ..support.places import DATA
 
@@ -52,6 +54,15 @@ def test_the_sizes_of_a_checkpoint_without_a_config_are_the_published_ones(tmp_p
     vocos = {"dim": 512, "intermediate_dim": 1536, "num_layers": 8}
     mel = {"sample_rate": 24_000, "n_fft": 1024, "hop_length": 256, "n_mels": 100}
     assert asdict(given.vocos) == {**vocos, "mel": {**mel, "padding": "center"}}
+
+
+def test_a_llama_that_says_nothing_is_a_plain_one(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text("{}")
+    shape = read_llama_shape(path, GPTConfig())
+    assert (shape.num_key_value_heads, shape.head_dim, shape.hidden_act) == (12, 64, "silu")
+    assert (shape.rms_norm_eps, shape.rope_theta, shape.rope_scaling) == (1e-6, 10_000, {})
+    assert (shape.attention_bias, shape.mlp_bias) == (False, False)
 
 
 def test_the_least_sizes_of_a_vocoder() -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,9 @@ from ChatTTS.errors import ConfigError, EngineDeadError, EngineUnavailableError
 from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.executor.ranks import executor as ranks
+from ChatTTS.model.velocity.executor.ranks import processes
 from ChatTTS.model.velocity.executor.ranks.executor import RanksExecutor
+from ChatTTS.model.velocity.executor.ranks.links import RankGroup
 from ChatTTS.model.velocity.executor.ranks.messages import Failed, encode
 from ChatTTS.model.velocity.executor.ranks.processes import (
     HOST,
@@ -360,6 +363,52 @@ def test_an_error_of_a_rank_is_told_and_not_the_end_of_its_process() -> None:
         assert channel.replies.get_nowait() == first
         assert channel.replies.get_nowait() is None
         assert channel.replies.empty()
+
+
+@pytest.mark.parametrize("is_dropped", [True, False])
+def test_ranks_are_closed_once_their_user_is_gone(
+    monkeypatch: pytest.MonkeyPatch, is_dropped: bool
+) -> None:
+    """A rank that hangs is found by the second look at it, if there is one."""
+    monkeypatch.setattr(processes, "BEAT_SECONDS", 0)
+    group = ProcessGroup.__new__(ProcessGroup)
+    group._lost, group._closed = None, threading.Event()
+    link = ProcessLink.__new__(ProcessLink)
+    group.links, link.beats = [link], processes.BEATS - 1
+    ends: list[str] = []
+
+    def lose(link: ProcessLink, how: str) -> None:
+        ends.append("lost")
+        group._closed.set()
+
+    monkeypatch.setattr(group, "close", lambda: ends.append("closed"))
+    monkeypatch.setattr(group, "lose", lose)
+    group.user = weakref.ref(ProcessLink.__new__(ProcessLink) if is_dropped else link)
+    group._watch()
+    assert ends == ["closed" if is_dropped else "lost"]
+
+
+def test_an_error_of_a_rank_closes_the_ranks() -> None:
+    """Those of Ray do not end by themselves."""
+
+    class FailingRanks(RankGroup):
+        is_closed = False
+
+        def __init__(self) -> None:
+            self.links = [self]  # type: ignore[list-item]
+
+        def receive(self) -> bytes:
+            return encode(Failed("ConfigError", "a cause"))
+
+        def close(self) -> None:
+            self.is_closed = True
+
+    config = EngineArgs(FOLDERS["model-a"], tensor_parallel_size=2).create_engine_config()
+    executor = RanksExecutor(config, start_processes)
+    executor._group = group = FailingRanks()
+    with pytest.raises(ConfigError, match="a cause"):
+        executor._reply(0, Failed)
+    assert group.is_closed
 
 
 PRINTS = """

@@ -47,7 +47,7 @@ def fingerprint(chat: Chat) -> Fingerprint:
 
 @pytest.fixture
 def replica(chat: Chat, fingerprint: Fingerprint) -> Replica:
-    return Replica(chat, fingerprint)
+    return Replica(chat, fingerprint, "first")
 
 
 @pytest.fixture
@@ -191,9 +191,14 @@ def test_a_listener_that_leaves_ends_the_generation(
     assert eventually(is_idle)
 
 
+def test_replicas_without_a_name_differ(chat: Chat, fingerprint: Fingerprint) -> None:
+    assert len({Replica(chat, fingerprint).name for _ in range(2)}) == 2
+
+
 def test_a_check_of_health_goes_through_the_engine(
     replica: Replica, chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert replica.state().replica == replica.name == "first"
     steps = replica.state().metrics.steps
     replica.check_health()
     assert replica.state().metrics.steps > steps

@@ -17,10 +17,15 @@ import soundfile
 
 from ChatTTS.errors import NothingToSpeakError, TextError
 from ChatTTS.longform import line_store
-from ChatTTS.longform.subprocess_reader import read_in_subprocess
+from ChatTTS.longform.subprocess_reader import read_bounded, read_in_subprocess
+from ChatTTS.serving.errors import RequestTooLargeError
+from ChatTTS.serving.protocols.rest.script_schemas import ScriptPauses
 from ChatTTS.serving.scripts import planning
+from ChatTTS.serving.scripts.options import ScriptOptions
+from ChatTTS.serving.scripts.planning import ScriptSource
 from ChatTTS.serving.settings import Limits
 
+from ...support.epub_books import epub
 from ...support.script_tools import (
     SCRIPTS,
     ToneModel,
@@ -343,6 +348,23 @@ def test_files_that_cannot_be_read(
     answer = httpx.post(server.url + SCRIPTS, files={"file": (name, data)}, timeout=PATIENCE)
     assert answer.status_code == 400
     assert message in answer.json()["error"]["message"]
+
+
+def test_a_book_may_be_larger_than_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "read_in_subprocess", read_bounded)
+    limits = replace(Limits(), script_characters=20)
+    book = epub({"a.xhtml": "<p>Hello there.</p>"})
+    for options in (ScriptOptions(), ScriptOptions(format="epub")):
+        read = ScriptSource(book, "a.epub" if options.format is None else "a").read(options, limits)
+        assert [line.text for line in read.lines] == ["Hello there."]
+    with pytest.raises(RequestTooLargeError, match=f"has {len(book)} bytes; the limit is 160"):
+        ScriptSource(book, "a.epub").read(ScriptOptions(format="text"), limits)
+
+
+def test_pauses_are_described_with_equal_limits() -> None:
+    fields = ScriptPauses.model_json_schema()["properties"]
+    kinds = [field["anyOf"] for field in fields.values()]
+    assert kinds == [[{"type": "number", "minimum": 0, "maximum": 600}, {"type": "null"}]] * 5
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,9 @@ def test_scripts_are_limited(tmp_path: Path) -> None:
         full = post(server, "Four.", key="c")
         assert (full.status_code, full.json()["error"]["code"]) == (503, "server_overloaded")
         # Clients take turns: the one whose script is not running is next.
-        states = [get(server, f"/{n}", key="a").json()["state"] for n in (first, second)]
-        assert states == ["running", "queued"]
+        told = [get(server, f"/{n}", key="a").json() for n in (first, second)]
+        assert [each["state"] for each in told] == ["running", "queued"]
+        assert told[1]["progress"] == {"lines": 0, "lines_total": 1, "seconds": 0}
         delete(server, first, key="a")
         assert eventually(lambda: len(model.said) == 2)
         states = [get(server, f"/{second}", key="a").json()["state"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -9,6 +10,7 @@ import pytest
 from torch import Tensor
 
 from ChatTTS.model.synthesis.streaming_decoder import DecoderInput
+from ChatTTS.pipeline.decode import worker as worker_module
 from ChatTTS.pipeline.decode.schedules import WholeUtterance
 from ChatTTS.pipeline.decode.worker import DecodeRun, DecodeWorker, RunState
 from ChatTTS.utils.device_loop import DeviceLoop, LoopPart
@@ -136,8 +138,8 @@ def test_the_end_of_the_interpreter_leaves_no_batch_on_the_device(
 class FakeRun(DecodeRun):
     """A run that counts how often it is advanced."""
 
-    def __init__(self, *, is_patient: bool) -> None:
-        self.advanced = 0
+    def __init__(self, *, is_patient: bool, state: RunState = RunState.WAITS) -> None:
+        self.advanced, self.state = 0, state
         self._is_patient = is_patient
 
     @property
@@ -146,7 +148,7 @@ class FakeRun(DecodeRun):
 
     def advance(self) -> RunState:
         self.advanced += 1
-        return RunState.WAITS
+        return self.state
 
 
 def test_runs_whose_listeners_have_sound_are_advanced_every_few_turns(
@@ -187,3 +189,18 @@ def test_a_run_that_is_advanced_leaves_no_patient_one_behind(worker: DecodeWorke
     worker.turn()
     assert run.advanced == 1
     assert worker.turn() != 0
+
+
+def test_a_run_that_is_held_back_is_advanced_once_there_may_be_room(
+    worker: DecodeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = FakeRun(is_patient=False, state=RunState.HELD)
+    worker.begin(run)
+    worker.look_at(run)
+    worker.turn()
+    monkeypatch.setattr(worker_module, "_POLL_SECONDS", math.inf)
+    worker.turn()
+    assert run.advanced == 1
+    worker.wake()
+    worker.turn()
+    assert run.advanced == 2

@@ -13,7 +13,7 @@ import pytest
 from ChatTTS.audio.samples import SAMPLE_RATE
 from ChatTTS.audio.trim import speech_bounds
 from ChatTTS.core import Chat
-from ChatTTS.errors import ConfigError
+from ChatTTS.errors import ConfigError, GenerationError
 from ChatTTS.model.generation import Cancellation, FinishReason
 from ChatTTS.model.random_numbers import Pass
 from ChatTTS.params import InferCodeParams
@@ -23,6 +23,7 @@ from ChatTTS.pipeline.results import DurationError, Fit, Waveforms
 from ChatTTS.pipeline.speech_lengths import Pace, SpeechLengths, units_of
 
 from ...support.paced_engine import Frames, PacedEngine
+from ...support.waiting import wait_until
 from ..test_word_times import load
 
 TEXT = "hello the world, this is one good day."
@@ -283,6 +284,19 @@ def test_an_interrupted_call_is_aborted(chat: Chat) -> None:
     assert waveforms.finish_reasons == ["abort", "abort"]
 
 
+def test_a_call_that_fails_leaves_nothing_to_decode(chat: Chat) -> None:
+    class Fails(PacedEngine):
+        def generate(self, requests: Any, cancelled: Cancellation) -> Any:
+            yield [replace(d, finish=None) for d in next(super().generate(requests, cancelled))]
+            raise GenerationError("the model gave NaN")
+
+    with Fails(chat, by_level), pytest.raises(GenerationError):
+        spoken(chat, TEXT, 2.0)
+    assert chat._model is not None
+    worker = chat._model.decode_worker
+    wait_until(lambda: not worker._jobs)
+
+
 def test_speech_that_stays_empty_says_so(chat: Chat) -> None:
     with PacedEngine(chat, lambda levels, _: 0):
         waveforms = spoken(chat, TEXT, 2.0, params={"ensure_non_empty": False})
@@ -386,10 +400,6 @@ def test_lengths_are_learned_at_the_first_use(chat: Chat) -> None:
         assert len(engine.requests) < asked + 13
     finally:
         chat._model = model
-
-
-def test_parameters_name_the_usual_pace() -> None:
-    assert InferCodeParams().prompt == "[speed_5]"
 
 
 # ---------------------------------------------------------------- voices and engines

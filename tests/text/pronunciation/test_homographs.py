@@ -108,6 +108,10 @@ CASES = {
     "bass": {"bˈAs": ["He plays *bass*."], "bˈæs": ["We caught a *bass*."]},
     "permits": {"pˈɜɹmɪts": ["The *permits* are here."], "pəɹmˈɪts": ["This *permits* it."]},
     "resume": {"ɹəzˈum": ["We *resume* at ten."], "ɹˈɛzəmˌA": ["Send your *resume*."]},
+    "cleanly": {
+        "klˈinli": ["It was *cleanly* cut."],
+        "klˈɛnli": ["Cats are *cleanly*.", "They are *cleanly* enough."],
+    },
     "elaborate": {
         "əlˈæbəɹət": ["An *elaborate* plan."],
         "əlˈæbəɹˌAt": ["Please *elaborate*.", "She did not *elaborate* on it."],

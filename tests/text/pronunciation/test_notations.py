@@ -76,6 +76,7 @@ def test_x_sampa_that_is_none_is_refused(x_sampa: str) -> None:
         ("ni3hao3", "ni↓xau↓"),
         ("nǐ hǎo", "ni↓xau↓"),
         ("nǐhǎo", "ni↓xau↓"),
+        ("nĭ hăo", "ni↓xau↓"),  # with the sign of a short vowel, as some keyboards write it
         ("Běijīng", "pei↓ʨi→ŋ"),
         ("xī'ān", "ɕi→a→n"),
         ("xian1", "ɕjɛ→n"),

@@ -113,6 +113,7 @@ def test_harmless_parts_are_taken(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what would end the process
 
 _GROWING = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 200}
+_BETWEEN = {"type": "CharDelimiterSplit"}
 _CATASTROPHE = {
     "type": "Split",
     "pattern": {"Regex": "(a|aa|a*)*$"},
@@ -200,6 +201,8 @@ def _plain_controls() -> dict[str, Any]:
         (values() | {"normalizer": {"type": ["NFC"]}}, "is none of those"),
         (values() | {"normalizer": [{}]}, "normalizer holds"),
         (values() | {"decoder": {"type": "CTC"}}, "decoder 'CTC'"),
+        (values() | {"pre_tokenizer": _BETWEEN | {"delimiter": "ab"}}, "delimiter of its pre_t"),
+        (values() | {"pre_tokenizer": _BETWEEN | {"delimiter": 5}}, "delimiter of its pre_tok"),
         (
             values() | {"normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}] * 17}},
             "too many parts",

@@ -48,7 +48,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_arguments_show_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
-    assert "chattts say Hello" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "chattts say Hello" in shown.out
+    assert not shown.err
 
 
 @pytest.mark.parametrize(

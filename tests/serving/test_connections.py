@@ -112,6 +112,16 @@ def test_the_connection_that_is_idle_longest_makes_room() -> None:
         assert (len(b.all), b.closed) == (3, ["full"])
 
 
+def test_the_end_of_the_server_cuts_all_but_first_those_without_a_request() -> None:
+    with books() as b, b.admitted().request() as is_whole:
+        is_whole()
+        b.admitted()
+        b.all.abort_idle()
+        assert [b.is_cut(number) for number in range(2)] == [False, True]
+        b.all.abort_all()
+        assert b.is_cut(0)
+
+
 def test_where_all_are_busy_or_young_the_newcomer_is_refused() -> None:
     with books(most=2) as b, b.admitted().request() as is_whole:
         is_whole()

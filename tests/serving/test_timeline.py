@@ -67,6 +67,10 @@ def test_rate_and_speed_count(timeline: Timeline) -> None:
     assert run.played_text(None).text == "One two three."
     assert run.played_text(1_170).text == "One two"
     assert run.played_text(10**9).text == "One two three."  # no more than was sent
+    compressed = Run(
+        config.updated({"response_format": "mp3"}), SeedState(), sent_source_samples=14_000.0
+    )
+    assert compressed.sent_samples == 2_333
 
 
 # -- words with times ----------------------------------------------------------------------

@@ -179,6 +179,14 @@ def test_every_cut_and_every_flipped_byte_is_a_speaker_or_refused(tmp_path: Path
                 assert read_legacy_speaker(path).numel() <= 4
 
 
+def test_a_compressed_speaker_is_refused(tmp_path: Path) -> None:
+    """A short file may unpack to one that fills the memory."""
+    torch.save(torch.ones(4), tmp_path / "a.pt")
+    repack(tmp_path / "a.pt", zipfile.ZIP_DEFLATED)
+    with pytest.raises(VoiceError, match="is compressed"):
+        read_legacy_speaker(tmp_path / "a.pt")
+
+
 @pytest.mark.parametrize("tensor", [torch.arange(4), {"a": torch.ones(2)}, [1.0], torch.empty(0)])
 def test_what_is_no_speaker_is_refused(tmp_path: Path, tensor: object) -> None:
     torch.save(tensor, tmp_path / "a.pt")

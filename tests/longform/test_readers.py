@@ -254,6 +254,26 @@ def test_xml_entities_are_refused(data: bytes, tmp_path: Path) -> None:
             parse(data, "a.xml")
 
 
+@pytest.mark.parametrize(
+    ("named", "written"),
+    [("GB2312", "gb18030"), ("gbk", "utf-8"), ("utf-8", "utf-8"), ("", "utf-8"), ("gbk", "utf-16")],
+)
+def test_a_document_may_have_an_old_encoding(named: str, written: str) -> None:
+    pytest.importorskip("lxml")
+    from ChatTTS.longform.untrusted_xml import parse_html
+
+    text = f'<html><meta charset="{named}"><body><p>你好吗</p></body></html>'
+    assert "".join(parse_html(text.encode(written), "a.html").itertext()) == "你好吗"
+
+
+def test_an_old_encoding_of_the_west() -> None:
+    pytest.importorskip("lxml")
+    from ChatTTS.longform.untrusted_xml import parse_html
+
+    page = '<meta charset="ISO-8859-1"><p>the “café”</p>'.encode("cp1252")
+    assert "".join(parse_html(page, "a.html").itertext()) == "the “café”"
+
+
 def test_xml_entities_that_an_encoding_hides_are_refused() -> None:
     pytest.importorskip("lxml")
     from ChatTTS.longform.untrusted_xml import parse_xml

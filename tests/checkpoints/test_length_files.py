@@ -12,7 +12,8 @@ import pytest
 from ChatTTS.checkpoints.assets import AssetFolder, Origin, locate
 from ChatTTS.errors import ConfigError
 from ChatTTS.loading.sidecar_files import stored_lengths
-from ChatTTS.pipeline.speech_lengths import Pace, SpeechLengths
+from ChatTTS.model.tokenizer import Tokenizer
+from ChatTTS.pipeline.speech_lengths import Pace, SpeechLengths, Units, units_of
 from ChatTTS.utils.folders import cache_folder
 
 from ..make_lengths import learned
@@ -38,6 +39,19 @@ def known(folder: Path, origin: Origin = "custom") -> SpeechLengths | None:
 
 def beside(folder: Path) -> Path:
     return folder / "asset" / "speech_lengths.json"
+
+
+@pytest.mark.parametrize(
+    ("spoken", "units"),
+    [
+        ("the day.", Units(0, 2, 0)),
+        ("the day, the day.", Units(0, 4, 1)),
+        ("你好，day", Units(2, 1, 1)),
+        ("…", Units(0, 0, 0)),
+    ],
+)
+def test_units_are_characters_tokens_and_the_marks_between(spoken: str, units: Units) -> None:
+    assert units_of(Tokenizer(DATA / "model-a" / "asset" / "tokenizer"), spoken) == units
 
 
 def test_lengths_are_kept_beside_a_checkpoint_of_the_users(folder: Path) -> None:

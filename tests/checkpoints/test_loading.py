@@ -115,6 +115,8 @@ def test_wrong_sizes_and_defaults_are_named(
         ("head_dim", -1),
         ("rope_parameters", 5),
         ("rope_parameters", {"rope_type": "nonsense"}),
+        ("rope_parameters", {"rope_type": "longrope", "short_factor": 5}),
+        ("rope_parameters", {"rope_type": "longrope", "short_factor": [1.0] * 2000}),
     ],
 )
 def test_an_error_names_a_llama_config_that_describes_no_llama(

@@ -215,6 +215,17 @@ def test_more_places_make_the_wait_shorter() -> None:
     play(scenario, running=2)
 
 
+def test_a_turn_that_takes_longer_than_expected_may_end_at_once() -> None:
+    async def scenario(hall: Hall) -> None:
+        await teach(hall, cost=100, seconds=10)
+        hall.ask("a", cost=10)
+        hall.ask("b", cost=40)
+        await asyncio.sleep(5)
+        assert hall.admission.expected_wait("new", BATCH) == pytest.approx(40 / 10)
+
+    play(scenario)
+
+
 def test_batch_waits_for_the_interactive_work_too() -> None:
     async def scenario(hall: Hall) -> None:
         await teach(hall, cost=10, seconds=10)

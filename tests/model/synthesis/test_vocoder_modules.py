@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ChatTTS.config import Config, MelConfig, VocosConfig
-from ChatTTS.errors import ConfigError
+from ChatTTS.errors import AssetError, ConfigError
 from ChatTTS.model.synthesis.vocoder import Vocoder
 
 from ...support.places import DATA, ROOT
@@ -87,3 +87,12 @@ def test_gradients_of_vocos() -> None:
 def test_other_paddings_are_refused() -> None:
     with pytest.raises(ConfigError, match="padding is center, not 'same'"):
         Vocoder(VocosConfig(MelConfig(padding="same")))
+
+
+@pytest.mark.parametrize(("value", "what"), [(0.0, "no inverse transform"), (torch.nan, "NaN")])
+def test_a_window_that_gives_no_samples_is_refused(value: float, what: str) -> None:
+    vocoder = Vocoder(SMALL)
+    vocoder.check_window(Path("Vocos.safetensors"))
+    vocoder.head.istft.window.fill_(value)
+    with pytest.raises(AssetError, match=f"Vocos.safetensors: head.istft.window gives {what}"):
+        vocoder.check_window(Path("Vocos.safetensors"))

@@ -28,7 +28,7 @@ from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.executor.ranks import executor as ranks
 from ChatTTS.model.velocity.executor.ranks import processes
 from ChatTTS.model.velocity.executor.ranks.executor import RanksExecutor
-from ChatTTS.model.velocity.executor.ranks.links import RankGroup
+from ChatTTS.model.velocity.executor.ranks.links import BEATS, RankGroup
 from ChatTTS.model.velocity.executor.ranks.messages import Failed, encode
 from ChatTTS.model.velocity.executor.ranks.processes import (
     HOST,
@@ -374,7 +374,7 @@ def test_ranks_are_closed_once_their_user_is_gone(
     group = ProcessGroup.__new__(ProcessGroup)
     group._lost, group._closed = None, threading.Event()
     link = ProcessLink.__new__(ProcessLink)
-    group.links, link.beats = [link], processes.BEATS - 1
+    group.links, link.beats = [link], BEATS - 1
     ends: list[str] = []
 
     def lose(link: ProcessLink, how: str) -> None:

@@ -168,6 +168,17 @@ def test_whole_rows_and_their_worst_finish_reason() -> None:
     assert assembler.wait(assembler.take) is None
 
 
+def test_silence_stands_around_what_is_heard_alone() -> None:
+    heard, empty = (Utterance(row, 0, "a", before=100, after=50) for row in range(2))
+    assembler = assembler_of([heard, empty])
+    assembler.push(update(empty, 0, 0, FinishReason.STOP))
+    assembler.push(update(heard, 0, 2, FinishReason.STOP))
+    assert assembler.wait(lambda: assembler.is_complete or None)
+    first, second = assembler.waveforms()
+    np.testing.assert_array_equal(first, np.pad(sounds(heard, 2), (100, 50)))
+    assert len(second) == 0
+
+
 def test_a_row_that_has_nothing_yet_holds_the_others_back() -> None:
     utterances = [Utterance(0, 0, "a"), Utterance(1, 0, "b")]
     assembler = assembler_of(utterances)

@@ -65,6 +65,12 @@ def test_a_silence_out_of_bounds_is_an_error(name: str) -> None:
         ReadSettings(**given)
 
 
+@pytest.mark.parametrize("seed", [-1, 2**63, 1.0, True])
+def test_a_seed_that_is_none_is_an_error(seed: Any) -> None:
+    with pytest.raises(ConfigError, match="seed must be a whole number below 2"):
+        ReadSettings(seed=seed)
+
+
 def text_of(inside: str) -> list[str]:
     return [line.text for line in read_ssml(f"<speak>{inside}</speak>", "a.ssml").lines]
 

@@ -68,6 +68,15 @@ def test_parts_take_turns_in_one_thread_which_ends_with_them(loop: DeviceLoop) -
     assert len({*short.threads, *long.threads}) <= 3
 
 
+def test_the_end_of_the_interpreter_waits_for_the_thread_if_there_is_one(loop: DeviceLoop) -> None:
+    loop.at_exit()
+    part = Endless()
+    loop.begin(part)
+    part.goes_on = False
+    loop.at_exit()
+    assert not loop_threads()
+
+
 def test_work_that_comes_while_a_part_comes_to_rest_is_not_lost(loop: DeviceLoop) -> None:
     part = Part(lambda: loop.begin(part))
     loop.begin(part)

@@ -138,6 +138,8 @@ MAKERS = {
         "</div>",
     ),
     "stars": ('<a href="#n1" id="r1">*</a>', '<p id="n1">* The note. <a href="#r1">Back</a></p>'),
+    "stars without a way back": ('<a href="#n1">*</a>', '<p id="n1">* The note.</p>'),
+    "numbers without a way back": ('<a href="#n1">1</a>', '<p id="n1">1. The note.</p>'),
 }  # fmt: skip
 
 
@@ -175,6 +177,7 @@ def test_notes_in_a_file_of_their_own_go_to_the_chapters_that_mark_them() -> Non
     [
         ('<p>See <a href="#s2">2</a>.</p><h2 id="s2">Two</h2>', ["See 2.", "Two"]),
         ('<p>In <a href="#s2">1</a>.</p><p id="s2">Text.</p>', ["In 1.", "Text."]),
+        ('<p>In <a href="#s2">*</a>.</p><p id="s2">Text.</p>', ["In *.", "Text."]),
         ("<p>It left.¹ We² met Anna³ at 10² m².</p>", ["It left. We² met Anna at 10² m²."]),
         ("<p>left.<sup>1</sup> And</p>", ["left. And"]),
         ('<p>left <a class="noteref" href="#no">1</a>.</p>', ["left."]),

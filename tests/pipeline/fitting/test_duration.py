@@ -17,12 +17,11 @@ from ChatTTS.errors import ConfigError, GenerationError
 from ChatTTS.model.generation import Cancellation, FinishReason
 from ChatTTS.model.random_numbers import Pass
 from ChatTTS.params import InferCodeParams
-from ChatTTS.pipeline.fitting.learning import learn_lengths
 from ChatTTS.pipeline.lazy_value import LazyValue
 from ChatTTS.pipeline.results import DurationError, Fit, Waveforms
 from ChatTTS.pipeline.speech_lengths import Pace, SpeechLengths, units_of
 
-from ...support.paced_engine import Frames, PacedEngine
+from ...support.paced_engine import PacedEngine
 from ...support.waiting import wait_until
 from ..test_word_times import load
 
@@ -337,51 +336,6 @@ def test_a_duration_that_is_none_is_refused(
 
 
 # ---------------------------------------------------------------- learning
-
-
-def learned(chat: Chat, frames: Frames) -> SpeechLengths:
-    assert chat._model is not None
-    with PacedEngine(chat, frames):
-        found = learn_lengths(chat._model, ((0, 0), (1, 1)), Cancellation(), show=False)
-    assert found is not None
-    return found
-
-
-@pytest.mark.slow
-def test_the_paces_of_a_checkpoint_are_learned(chat: Chat) -> None:
-    found = learned(chat, by_level)
-    factors = {pace.tags: pace.factor for pace in found.paces}
-    for level in range(10):
-        assert factors[f"[speed_{level}]"] == pytest.approx(FACTORS[level], abs=0.02)
-    assert [pace.factor for pace in found.paces] == sorted(factors.values())
-
-
-def test_pairs_of_tags_close_the_gaps_between_paces(chat: Chat) -> None:
-    def wide(levels: tuple[int, ...], sample: int) -> int:
-        each = [100 if level >= 5 else 130 for level in levels]
-        return round(sum(each) / len(each))
-
-    found = learned(chat, wide)
-    pairs = [pace for pace in found.paces if pace.tags.count("speed") == 2]
-    assert pairs
-    assert all(1.05 < pace.factor < 1.25 for pace in pairs)
-    assert pairs[0].tags == "[speed_4][speed_5]"  # those that differ least
-
-
-def test_tags_without_an_effect_need_no_pairs(chat: Chat) -> None:
-    found = learned(chat, lambda levels, sample: 100)
-    assert {pace.factor for pace in found.paces} == {1.0}
-    assert len(found.paces) == 10
-
-
-@pytest.mark.slow
-def test_a_pace_that_loses_words_is_not_used(chat: Chat) -> None:
-    assert chat._model is not None
-    with PacedEngine(chat, by_level) as engine:
-        engine.skips.add((9,))
-        found = learn_lengths(chat._model, ((0, 0), (1, 1)), Cancellation(), show=False)
-    assert found is not None
-    assert "[speed_9]" not in {pace.tags for pace in found.paces}
 
 
 def test_lengths_are_learned_at_the_first_use(chat: Chat) -> None:

@@ -123,10 +123,12 @@ def test_times_are_free_where_they_are_not_wanted(velocity: Chat) -> None:
 
 def test_silence_at_the_border_moves_the_words(velocity: Chat) -> None:
     words = spoken(velocity, OTHER).words[0]
-    [moved] = spoken(velocity, "[lbreak]" + OTHER).words
     shift = round(0.6 * SAMPLE_RATE)
-    assert [word.start_sample - shift for word in moved] == [word.start_sample for word in words]
-    assert moved[0].start_character == len("[lbreak]")
+    for tag in ("[lbreak]", "[pause:600ms]"):
+        [moved] = spoken(velocity, tag + OTHER).words
+        places = [word.start_sample - shift for word in moved]
+        assert places == [word.start_sample for word in words]
+        assert moved[0].start_character == len(tag)
 
 
 @pytest.mark.slow

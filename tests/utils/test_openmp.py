@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from ChatTTS.utils import openmp
 
@@ -90,3 +91,18 @@ os._exit(0)  # these engines cannot be closed
         timeout=240,
     )
     assert found.splitlines() == ["0", "3", "4"]
+
+
+def test_without_gnus_openmp_the_setting_of_the_process_changes_and_comes_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[int] = []
+    monkeypatch.setattr(openmp, "_libraries", list)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(torch, "set_num_threads", given.append)
+    for threads in (None, 4):
+        with openmp.at_most(threads):
+            assert given == []
+    with openmp.at_most(2):
+        assert given == [2]
+    assert given == [2, 4]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +19,7 @@ import soundfile
 from ChatTTS.errors import NothingToSpeakError, TextError
 from ChatTTS.longform import line_store
 from ChatTTS.longform.subprocess_reader import read_bounded, read_in_subprocess
-from ChatTTS.serving.errors import RequestTooLargeError
+from ChatTTS.serving.errors import BadRequestError, RequestTooLargeError
 from ChatTTS.serving.protocols.rest.script_schemas import ScriptPauses
 from ChatTTS.serving.scripts import planning
 from ChatTTS.serving.scripts.options import ScriptOptions
@@ -359,6 +360,13 @@ def test_a_book_may_be_larger_than_its_text(monkeypatch: pytest.MonkeyPatch) -> 
         assert [line.text for line in read.lines] == ["Hello there."]
     with pytest.raises(RequestTooLargeError, match=f"has {len(book)} bytes; the limit is 160"):
         ScriptSource(book, "a.epub").read(ScriptOptions(format="text"), limits)
+
+
+def test_a_format_whose_package_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "av", None)
+    assert ScriptOptions.of({"response_format": "wav"}).response_format == "wav"
+    with pytest.raises(BadRequestError, match="needs PyAV"):
+        ScriptOptions.of({"response_format": "m4b"})
 
 
 def test_pauses_are_described_with_equal_limits() -> None:

@@ -207,6 +207,20 @@ def test_tiles_are_tall_where_four_warps_multiply_them(
     assert config == KernelConfig(product_in_tiles, *tile, 4, 4)
 
 
+@pytest.mark.parametrize(
+    ("compute_capability", "normed", "at_once"),
+    [(80, True, True), (80, False, False), (90, False, True)],
+)
+def test_rows_that_are_not_normed_are_held_whole(
+    monkeypatch: pytest.MonkeyPatch, compute_capability: int, normed: bool, at_once: bool
+) -> None:
+    """Where there is no room for them, the product is computed in turns."""
+    monkeypatch.setattr(products, "capability", lambda weight: compute_capability)
+    weight = torch.empty(96, 1024 if normed else 2048, dtype=torch.float16, device=DEVICE)
+    config = choose_config(weight, 16, torch.float16, normed=normed, gated=False)
+    assert (config.kernel is product_at_once) == at_once
+
+
 def test_logits_in_single_precision() -> None:
     x, weight = normal(4, 96, dtype=torch.float16), weights(30, 96, torch.float16)
     found = product(x, weight, out_dtype=torch.float32)

@@ -16,7 +16,7 @@ from ChatTTS.errors import AssetError, ConfigError
 from ChatTTS.loading import load_model
 from ChatTTS.model.devices.placement import choose_placement, fast_dtype
 from ChatTTS.model.gpt import EngineOptions
-from ChatTTS.model.llama.config import read_llama_shape
+from ChatTTS.model.llama.config import LlamaShape, read_llama_shape
 
 from ..support.places import DATA
 
@@ -63,6 +63,7 @@ def test_a_llama_that_says_nothing_is_a_plain_one(tmp_path: Path) -> None:
     assert (shape.num_key_value_heads, shape.head_dim, shape.hidden_act) == (12, 64, "silu")
     assert (shape.rms_norm_eps, shape.rope_theta, shape.rope_scaling) == (1e-6, 10_000, {})
     assert (shape.attention_bias, shape.mlp_bias) == (False, False)
+    assert shape == LlamaShape(768, 3072, 12, 20, 4096, 12, 64)
 
 
 def test_the_least_sizes_of_a_vocoder() -> None:

@@ -14,6 +14,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from ChatTTS.params import LowLatency
+from ChatTTS.serving.settings import Limits
+
 from .support.places import ROOT
 
 if sys.version_info >= (3, 11):
@@ -95,6 +98,27 @@ def test_lost_links_are_found(tmp_path: Path) -> None:
     )
     expected = ["](lost.md)", "](other.md#no-title)", "](#twice-2)", "](lost.png)", "](.)"]
     assert lost_links(page) == expected
+
+
+# ---------------------------------------------------------------- tables of defaults
+
+_UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "days": 86_400, "": 1}
+_DEFAULT = re.compile(r"\| `(?P<name>\w+)` \| (?P<number>[\d.]+) ?(?P<unit>[KMG]iB|days|) \|")
+
+
+@pytest.mark.parametrize(
+    ("page", "settings", "least"),
+    [("serving/limits", Limits(), 18), ("streaming", LowLatency(), 5)],
+)
+def test_tables_have_the_defaults_of_the_code(page: str, settings: Any, least: int) -> None:
+    text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
+    told = {
+        row["name"]: float(row["number"]) * _UNITS[row["unit"]]
+        for row in _DEFAULT.finditer(text)
+        if hasattr(settings, row["name"])
+    }
+    assert len(told) >= least
+    assert told == {name: getattr(settings, name) for name in told}
 
 
 # ---------------------------------------------------------------- the site

@@ -50,6 +50,11 @@ def plain_scores(net: LetterNetwork, word: str) -> list[Floats]:
     return [row @ net.head + net.head_bias for row in hidden[1:-1]]
 
 
+def test_a_word_stands_between_the_signs_of_its_ends() -> None:
+    """The packaged network was trained with these numbers."""
+    assert letter_numbers("az").tolist() == [1, 3, SYMBOLS - 1, 2]
+
+
 @pytest.mark.parametrize("word", ["a", "be", "pronunciation"])
 def test_scores_are_those_of_each_letter(word: str) -> None:
     net = network()

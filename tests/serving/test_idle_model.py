@@ -106,10 +106,11 @@ def test_only_an_idle_model_is_unloaded_and_the_next_request_loads_it(loads: Loa
     asyncio.run(speak_and_wait())
     loads.unload()
     assert loads.models[0].is_closed
-    assert not loads.idle.is_loaded
+    assert (loads.idle.is_loaded, loads.idle.unrecorded) == (False, 0)
     assert not loads.idle.unload_if_idle()
     asyncio.run(loads.speak())
-    assert loads.idle.is_loaded
+    loads.models[1].unrecorded = 3
+    assert (loads.idle.is_loaded, loads.idle.unrecorded) == (True, 3)
     assert len(loads.models) == 2
 
 

@@ -80,7 +80,7 @@ def test_a_voice_is_learned_kept_and_shown(
     assert names == {"before.wav", "after.wav", "learning.png", "report.json"}
     report = json.loads((tmp_path / "anna-learned" / "report.json").read_text("utf-8"))
     assert report["speaker"] == out.strip()
-    assert report["began_at"] == "edith"
+    assert (report["began_at"], report["said"]) == ("edith", "it is me.")
     assert report["nats_a_code"]["after"] <= report["nats_a_code"]["before"] + 1e-3
     assert main(["voice", "show", "anna", "--model", "bundled"]) == 0
     assert capsys.readouterr().out == out

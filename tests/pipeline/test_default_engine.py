@@ -14,6 +14,7 @@ import torch
 
 from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError
+from ChatTTS.loading import synthesizers
 from ChatTTS.model import engine_choice
 from ChatTTS.model.devices.placement import choose_placement
 from ChatTTS.model.engine_choice import EngineOptions, asks_for_standard, velocity_is_faster
@@ -22,7 +23,7 @@ from ChatTTS.model.kernels.cpu.build import BuildError
 from ChatTTS.model.llama.config import LlamaShape
 from ChatTTS.model.standard.engine import StandardEngine, cache_keyword
 from ChatTTS.model.velocity.generator import VelocityGenerator
-from ChatTTS.utils import openmp
+from ChatTTS.utils import machine, openmp
 
 from ..support.chat_tools import TEXT, speak
 from ..support.places import DATA
@@ -244,6 +245,21 @@ def test_threads_that_were_asked_for_are_taken() -> None:
     engine = load(use_vllm=False, num_threads=2).gpt.engine
     assert isinstance(engine, StandardEngine)
     assert engine._max_threads is None
+
+
+@pytest.mark.parametrize(("asked", "cores", "taken"), [(None, 3.5, 3), (None, 0.5, 1), (2, 3.5, 2)])
+def test_the_sound_is_computed_on_all_cores_unless_a_number_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, asked: int | None, cores: float, taken: int
+) -> None:
+    def team(size: int) -> None:
+        raise LookupError(size)
+
+    monkeypatch.setattr(synthesizers, "Team", team)
+    monkeypatch.setattr(machine, "usable_cores", lambda: cores)
+    unused: Any = None
+    with pytest.raises(LookupError) as caught:
+        synthesizers._native_decoders(unused, unused, unused, CPU, EngineOptions(num_threads=asked))
+    assert caught.value.args == (taken,)
 
 
 def test_the_cache_goes_by_the_name_that_transformers_has() -> None:

@@ -126,6 +126,25 @@ def test_results_are_not_given_by_a_server_that_ends(chat: Chat, tmp_path: Path)
     asyncio.run(main())
 
 
+def test_a_text_behind_a_kept_result_continues_its_numbers(chat: Chat, tmp_path: Path) -> None:
+    async def main() -> None:
+        service = make(chat, tmp_path, result_cache_bytes=1 << 20)
+        request = SpeechRequest(TEXT, seed=7, first_utterance=3)
+        numbers = []
+        try:
+            for _ in range(2):
+                async with service.speak(request) as speech:
+                    numbers.append(speech.next_utterance)
+                    assert [piece async for piece in speech]
+                    numbers.append(speech.next_utterance)
+            assert service.results.counts.hits == 1
+            assert numbers == [4] * 4
+        finally:
+            service.shut_down_threads()
+
+    asyncio.run(main())
+
+
 @pytest.mark.slow
 def test_a_stream_that_ends_between_two_utterances_is_incomplete(
     chat: Chat, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

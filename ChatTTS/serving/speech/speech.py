@@ -32,10 +32,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class CachedSpeech:
-    """The pieces of a finished request, and what the voice could not speak of its text."""
+    """The pieces of a finished request, what the voice could not speak, and its utterances."""
 
     pieces: tuple[Piece, ...]
     left_out: tuple[str, ...]
+    utterances: int
 
     @property
     def nbytes(self) -> int:
@@ -151,6 +152,7 @@ class Speech(AsyncIterator[Piece]):
         self._closing: asyncio.Future[None] | None = None  # of the stream that was preempted
         self._cached: list[Piece] | None = None  # from the result cache, last piece first
         self._left_out: tuple[str, ...] = ()  # likewise, or of a silence
+        self._utterances = 0  # from the result cache
         self._to_cache: list[Piece] = []
 
     async def __aenter__(self) -> Speech:
@@ -165,6 +167,7 @@ class Speech(AsyncIterator[Piece]):
         cached = backend.results.get(self._cache_key) if may_use_cache else None
         if cached is not None:
             self._cached, self._left_out = list(reversed(cached.pieces)), cached.left_out
+            self._utterances = cached.utterances
             self.record.is_cached = True
             backend.speech_started(self)
             return self
@@ -316,9 +319,7 @@ class Speech(AsyncIterator[Piece]):
 
         Of SSML, those of the segments that were begun; all of them at the end.
         """
-        if self._stream is not None:
-            return len(self._stream.utterances)
-        return 1 + max((piece.utterance for piece in self._cached or ()), default=-1)
+        return self._utterances if self._stream is None else len(self._stream.utterances)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -353,7 +354,7 @@ class Speech(AsyncIterator[Piece]):
     def _cache_result(self) -> None:
         """Keep the pieces for identical requests."""
         if self._is_cacheable and self._to_cache and self.finish_reason == "stop":
-            spoken = CachedSpeech(tuple(self._to_cache), self.left_out)
+            spoken = CachedSpeech(tuple(self._to_cache), self.left_out, self.utterances)
             self._backend.results.put(self._cache_key, spoken)
 
     def _finish(self, reason: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -16,6 +17,7 @@ from safetensors.torch import save_file
 from ChatTTS.core import Chat
 from ChatTTS.errors import AssetError, GenerationError
 from ChatTTS.model.llama.weights import LlamaFile
+from ChatTTS.utils import untrusted
 from ChatTTS.utils.untrusted import open_regular, read_bytes, read_json
 from ChatTTS.weights.tensor_file import TensorFile
 from ChatTTS.weights.tensors import load_module
@@ -180,6 +182,13 @@ def test_a_file_that_says_nothing_of_its_length() -> None:
         pytest.skip("this system has no such file")
     with pytest.raises(OSError, match="longer than 100 bytes"):
         read_bytes(endless, 100)
+
+
+def test_a_file_that_grows_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(untrusted, "open_regular", lambda path, most: io.BytesIO(b"12345"))
+    assert read_bytes(Path("grows"), 5) == b"12345"
+    with pytest.raises(OSError, match="longer than 4 bytes"):
+        read_bytes(Path("grows"), 4)
 
 
 def test_json_that_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import json
 import logging
+import os
 import socket
 import sys
 from collections.abc import Callable
@@ -358,7 +359,14 @@ def test_a_second_signal_is_an_interruption(
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_requests_are_lines(serve: FakeServe, capfd: pytest.CaptureFixture[str], form: str) -> None:
+def test_requests_are_lines(
+    serve: FakeServe,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    form: str,
+) -> None:
+    monkeypatch.setenv("GRPC_VERBOSITY", "")  # what the command sets goes with the test
+    monkeypatch.delenv("GRPC_VERBOSITY")
     serving = logging.getLogger("ChatTTS.serving")
     before = (list(serving.handlers), serving.level, serving.propagate)
     assert main(["serve", "--log-format", form]) == 0
@@ -366,6 +374,7 @@ def test_requests_are_lines(serve: FakeServe, capfd: pytest.CaptureFixture[str],
     assert len(lines) == 1
     if form == "json":
         assert json.loads(lines[0])["message"] == "a request"
+    assert os.environ.get("GRPC_VERBOSITY") == ("NONE" if form == "json" else None)
     assert (list(serving.handlers), serving.level, serving.propagate) == before
 
 

@@ -32,7 +32,7 @@ from ChatTTS.voice_learning.language_model import (
 from ChatTTS.voice_learning.learning import usable_speakers
 from ChatTTS.voice_learning.likelihood import unlikelihood, unlikelihoods
 from ChatTTS.voice_learning.recordings import LeftOut, Limits, Recordings, read_recordings
-from ChatTTS.voice_learning.sequences import CodeSequence, code_sequence
+from ChatTTS.voice_learning.sequences import CodeSequence, code_sequence, groups_of_similar_length
 from ChatTTS.voice_learning.speaker_search import SearchSettings, SpeakerSearch, divided
 from ChatTTS.voice_learning.speaker_space import SpeakerSpace
 from ChatTTS.voices import SavedVoice, VoiceLibrary
@@ -463,3 +463,8 @@ def test_learning_in_inference_mode(
         assert torch.is_inference_mode_enabled()
     assert re.match(r"learning from \d s of speech in 2 recordings takes at most about ", told[0])
     assert len(found.looks) == 2
+
+
+def test_groups_are_as_long_as_they_may_be_with_their_padding() -> None:
+    assert groups_of_similar_length([3, 1, 9, 1, 2], 6) == [[1, 3, 4], [0], [2]]
+    assert groups_of_similar_length([2, 2, 2], 6) == [[0, 1, 2]]

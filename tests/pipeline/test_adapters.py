@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -193,6 +193,11 @@ def test_an_unknown_name_is_told(loaded: Loaded) -> None:
         speak(loaded.chat, TEXT, adapter="carl")
     with pytest.raises(ConfigError, match="adapter must be text"):
         speak(loaded.chat, TEXT, adapter=3)
+    with Recording(loaded.chat) as recording:
+        speak(loaded.chat, TEXT, min_new_token=1, max_new_token=1)
+    request = replace(recording.requests[0], adapter="carl")
+    with pytest.raises(ConfigError, match="no adapter 'carl'"):
+        next(iter(loaded.chat.gpt.generate([request], Cancellation())))
 
 
 def test_an_adapter_of_another_model_is_not_loaded(tmp_path: Path, loaded: Loaded) -> None:

@@ -16,7 +16,6 @@ from ChatTTS.core import Chat
 from ChatTTS.errors import ConfigError, GenerationError
 from ChatTTS.model.generation import Cancellation, FinishReason
 from ChatTTS.model.random_numbers import Pass
-from ChatTTS.params import InferCodeParams
 from ChatTTS.pipeline.lazy_value import LazyValue
 from ChatTTS.pipeline.results import DurationError, Fit, Waveforms
 from ChatTTS.pipeline.speech_lengths import Pace, SpeechLengths, units_of

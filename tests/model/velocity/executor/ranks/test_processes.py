@@ -27,8 +27,8 @@ from ChatTTS.model.generation import Cancellation
 from ChatTTS.model.velocity.configs import EngineArgs
 from ChatTTS.model.velocity.executor.ranks import executor as ranks
 from ChatTTS.model.velocity.executor.ranks import processes
+from ChatTTS.model.velocity.executor.ranks.channels import BEATS, RankGroup
 from ChatTTS.model.velocity.executor.ranks.executor import RanksExecutor
-from ChatTTS.model.velocity.executor.ranks.links import BEATS, RankGroup
 from ChatTTS.model.velocity.executor.ranks.messages import Failed, encode
 from ChatTTS.model.velocity.executor.ranks.processes import (
     HOST,
@@ -373,17 +373,17 @@ def test_ranks_are_closed_once_their_user_is_gone(
     monkeypatch.setattr(processes, "BEAT_SECONDS", 0)
     group = ProcessGroup.__new__(ProcessGroup)
     group._lost, group._closed = None, threading.Event()
-    link = ProcessLink.__new__(ProcessLink)
-    group.links, link.beats = [link], BEATS - 1
+    channel = ProcessChannel.__new__(ProcessChannel)
+    group.channels, channel.beats = [channel], BEATS - 1
     ends: list[str] = []
 
-    def lose(link: ProcessLink, how: str) -> None:
+    def lose(channel: ProcessChannel, how: str) -> None:
         ends.append("lost")
         group._closed.set()
 
     monkeypatch.setattr(group, "close", lambda: ends.append("closed"))
     monkeypatch.setattr(group, "lose", lose)
-    group.user = weakref.ref(ProcessLink.__new__(ProcessLink) if is_dropped else link)
+    group.user = weakref.ref(ProcessChannel.__new__(ProcessChannel) if is_dropped else channel)
     group._watch()
     assert ends == ["closed" if is_dropped else "lost"]
 
@@ -395,7 +395,7 @@ def test_an_error_of_a_rank_closes_the_ranks() -> None:
         is_closed = False
 
         def __init__(self) -> None:
-            self.links = [self]  # type: ignore[list-item]
+            self.channels = [self]  # type: ignore[list-item]
 
         def receive(self) -> bytes:
             return encode(Failed("ConfigError", "a cause"))

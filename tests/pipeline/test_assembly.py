@@ -80,7 +80,7 @@ def speak(assembler: WaveformAssembler, lengths: dict[Utterance, int], dice: ran
             running.remove(u)
 
 
-@pytest.mark.slow
+@pytest.mark.slow_for("*-[4-9]-*", "*-[12][0-9]-*")
 @pytest.mark.parametrize("in_a_loop", [False, True])
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("batch", [None, 1, 6])

@@ -155,13 +155,17 @@ def test_an_interruption_while_it_speaks(socket: Speaker, expected: list[dict[st
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("setting", [{"word_times": True}, {"guard": "report"}])
 def test_a_server_that_knows_no_words_says_so(
-    socket: Speaker, server: RunningServer, monkeypatch: pytest.MonkeyPatch
+    socket: Speaker,
+    server: RunningServer,
+    monkeypatch: pytest.MonkeyPatch,
+    setting: dict[str, Any],
 ) -> None:
     monkeypatch.setattr(server.service, "_gives_attention", False)
-    socket.say("session.config", **SETTINGS)
+    socket.say("session.config", seed=SEED, **setting)
     error = socket.until("error")["error"]
-    assert (error["param"], error["code"]) == ("word_times", "invalid_request")
+    assert (error["param"], error["code"]) == (next(iter(setting)), "invalid_request")
     socket.say("input.text", text="No.")
     socket.say("input.done")
     socket.until("session.done")

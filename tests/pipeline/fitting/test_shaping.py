@@ -113,6 +113,17 @@ def test_what_is_too_short_ends_in_silence() -> None:
     assert not shaped.parts[0].samples[-shaped.silence :].any()
 
 
+@pytest.mark.parametrize("seconds", [0.1, 3.0])
+def test_pauses_that_are_fixed_are_part_of_every_length(seconds: float) -> None:
+    part = spoken()
+    fixed = Part(part.samples, part.pauses, 100, 200)
+    parts = shape([fixed], round(seconds * SECOND)).parts
+    assert (fixed.shortest, fixed.longest) == (part.shortest + 300, part.longest + 300)
+    assert len(parts[0].samples) == pytest.approx(
+        fixed.shortest if seconds < 1 else seconds * SECOND, abs=4
+    )
+
+
 def test_the_pause_between_two_utterances_changes_as_well() -> None:
     first, last = spoken(), spoken()
     border = pause_between(round(0.4 * SECOND))

@@ -301,7 +301,14 @@ def any_frame(draw: random.Random) -> bytes:
     return draw.randbytes(draw.randrange(1, 30))
 
 
-@pytest.mark.parametrize("seeds", [range(12), pytest.param(range(12, 150), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        range(12),
+        pytest.param(range(12, 60), marks=pytest.mark.slow),
+        pytest.param(range(60, 150), marks=pytest.mark.thorough),
+    ],
+)
 def test_frames_of_all_kinds(server: WholeServer, seeds: range) -> None:
     for seed in seeds:
         draw = random.Random(seed)

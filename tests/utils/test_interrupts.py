@@ -198,7 +198,7 @@ def test_what_threads_share(code: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", [1, 2])
+@pytest.mark.parametrize("first", [1, pytest.param(2, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
     "code", [ENGINE, MIXING, RUNS, PLAYING], ids=["engine", "assembly", "runs", "playing"]
 )

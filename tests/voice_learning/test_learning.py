@@ -331,7 +331,7 @@ def test_learning_needs_a_known_voice_to_begin_at_one(bundled: Chat, tmp_path: P
         voices.learn(bundled, tmp_path, show_tqdm=False, from_sample=True)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_random_speaker_is_recovered_from_its_speech(
     bundled: Chat,
     language_model: LanguageModel,

@@ -32,7 +32,6 @@ def figures(client: httpx.Client) -> dict[str, float]:
     return sums
 
 
-@pytest.mark.slow
 def test_metrics(client: httpx.Client) -> None:
     before = figures(client)
     ask(client)
@@ -43,6 +42,9 @@ def test_metrics(client: httpx.Client) -> None:
     assert after["chattts_refused_total"] == before.get("chattts_refused_total", 0) + 2
     assert after["chattts_audio_seconds_total"] > before["chattts_audio_seconds_total"]
     assert after["chattts_running"] == 0
+    for name in ("queue", "time_to_first_audio", "latency"):
+        counted = f"chattts_{name}_seconds_count"
+        assert after[counted] == before[counted] + 1, name
     for name in ("num_requests_running", "num_requests_waiting", "kv_cache_usage_perc"):
         assert after[f"vllm:{name}"] == 0
 

@@ -272,7 +272,7 @@ def test_a_row_is_drawn_as_if_it_were_alone(subject: Subject, form: tuple[int, i
             assert alone.logprobs[0] == whole.logprobs[row]
 
 
-@pytest.mark.slow
+@pytest.mark.slow_for("triton*")
 @pytest.mark.parametrize("temperature", [1e-12, 0.01, 1.0])
 def test_the_number_zero_takes_no_impossible_id(subject: Subject, temperature: float) -> None:
     key = DrawKey(ZERO_SEED, Pass.CODE)

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from ChatTTS.model.kernels.cuda import attention
 from ChatTTS.model.kernels.cuda.prefetch import LINE, MAX_ROWS, Prefetch
-from ChatTTS.model.kernels.int8 import block_shape, split_scales
+from ChatTTS.model.kernels.int8 import split_scales
 
+from ..support.cache_tools import in_int8
 from .launches import Emulation
 from .program import Program
 
@@ -52,7 +53,7 @@ def attended(
     table_of = torch.where(own < 0, -1, torch.arange(rows)).int()
     pool = random(rows * blocks, 1, 2, _HEADS, _BLOCK, _SIZE, dtype=dtype)
     if pool_dtype is torch.int8:
-        pool = torch.zeros(block_shape(pool.shape), dtype=torch.int8)
+        pool = in_int8(pool)
     angles = 6 * random(_MAX_POSITIONS, _SIZE, dtype=torch.float32)
     splits = attention.attend_new_rows(
         random(rows, 3 * _HEADS * _SIZE, dtype=dtype),

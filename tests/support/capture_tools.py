@@ -102,7 +102,7 @@ class EagerGraph(Generic[T]):
 
 
 class EagerCapturer:
-    """Graphs without CUDA, as strict as graphs; see :class:`GraphCapturer`.
+    """Graphs without CUDA, as strict as those of CUDA; see :class:`GraphCapturer`.
 
     A replay first spoils the results of all graphs, so that code which relies on more than a
     graph promises fails.

@@ -115,8 +115,8 @@ class RankedLlama:
         make: Callable[[Shard, ThreadPeers], LlamaModel],
     ) -> None:
         self._shape, self._shards, self._turns = shape, shards(shape, ranks, stages), Turns()
-        self._communicator = all_communicators(self._shards, self._turns)
-        self.llamas = [make(*pair) for pair in zip(self._shards, self._communicator, strict=True)]
+        self._communicators = all_communicators(self._shards, self._turns)
+        self.llamas = [make(*pair) for pair in zip(self._shards, self._communicators, strict=True)]
         self._pools: list[Tensor] = []
 
     def new_pool(self, num_blocks: int) -> Tensor:
@@ -141,7 +141,7 @@ class RankedLlama:
         return found
 
     def _forward(self, index: int, batch: InputBatch) -> Tensor | None:
-        shard, communicator = self._shards[index], self._communicator[index]
+        shard, communicator = self._shards[index], self._communicators[index]
         if batch.probe is not None:
             batch = replace(batch, probe=batch.probe.again())
         if not shard.is_first:
